@@ -1,0 +1,1 @@
+"""What every environment promises: contract, records, randomness, digests, errors."""

@@ -1,0 +1,46 @@
+"""Runs coroutines for callers that are not asynchronous.
+
+An asynchronous environment keeps connections that belong to one event loop, so every synchronous call to it must run
+on the same loop: one background thread holds it, started on first use.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+_lock = threading.Lock()
+_loop: asyncio.AbstractEventLoop | None = None
+
+
+def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine on the shared background loop and return its result.
+
+    Raises:
+        RuntimeError: Called from the background loop itself, which would wait for itself.
+    """
+    loop = _background()
+    if _running() is loop:
+        coroutine.close()
+        raise RuntimeError("an asynchronous environment was stepped synchronously from its own event loop; use astep")
+    return asyncio.run_coroutine_threadsafe(coroutine, loop).result()
+
+
+def _running() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
+def _background() -> asyncio.AbstractEventLoop:
+    global _loop
+    with _lock:
+        if _loop is None:
+            _loop = asyncio.new_event_loop()
+            threading.Thread(target=_loop.run_forever, name="agentenvs-aio", daemon=True).start()
+        return _loop

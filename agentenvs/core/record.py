@@ -1,0 +1,264 @@
+"""Episode records: what happened, in a form that can be played again and cannot be edited unseen.
+
+A record is canonical JSON Lines: a header, one line a turn, a footer. Each line's ``h`` is the SHA-256 of the line
+before and its own content, so the last ``h`` fixes the whole. No time, name or session stands in it: two plays of the
+same actions give the same bytes. Observations stand as digests; the raw replies of a model, tokens and times belong in
+a sidecar.
+
+:class:`Recorded` is an environment with a record on the side.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agentenvs._version import __version__
+from agentenvs.core.actions import parse_action, to_json
+from agentenvs.core.canon import JSON, canonical_bytes, digest
+from agentenvs.core.environment import Environment
+from agentenvs.core.errors import RecordError
+from agentenvs.core.observation import Observation
+from agentenvs.core.task import TaskRef
+from agentenvs.core.turn import Effect, StepResult
+from agentenvs.core.verdict import Ending, Verdict
+
+FORMAT = 1
+
+
+class Recorded:
+    """An environment that keeps the record of its episode.
+
+    Args:
+        env: The environment; this object steps it from now on.
+        privileged: The player saw the hidden scenario.
+        library: Digest of what the player carried over from earlier episodes.
+    """
+
+    def __init__(self, env: Environment, *, privileged: bool = False, library: str | None = None) -> None:
+        self.env = env
+        self._privileged = privileged
+        self._library = library
+        self._lines: list[dict[str, JSON]] = []
+        self._return = 0.0
+
+    def reset(self, ref: TaskRef | None = None) -> Observation:
+        """Begin an episode and its record; see :meth:`Environment.reset`."""
+        observation = self.env.reset(ref)
+        self._return = 0.0
+        self._lines = [self._header(observation)]
+        return observation
+
+    def step(self, action: Any) -> StepResult:
+        """Play a turn and note it; see :meth:`Environment.step`."""
+        parsed = parse_action(action)
+        return self._note(parsed, self.env.step(parsed))
+
+    async def astep(self, action: Any) -> StepResult:
+        """Play a turn of an asynchronous environment and note it."""
+        parsed = parse_action(action)
+        return self._note(parsed, await self.env.astep(parsed))
+
+    def finish(self, ending: Ending) -> Verdict:
+        """End the episode if it has not ended, and close the record."""
+        verdict = self.env.finish(ending)
+        if self._lines[-1]["kind"] != "footer":
+            self._lines.append(self._footer(verdict, ending))
+        return verdict
+
+    def abort(self, why: str) -> Verdict:
+        """Close the record of an environment that failed so badly that it cannot be asked for a verdict."""
+        verdict = Verdict(0.0, False, reasons=(f"the environment failed: {why}",))
+        self._lines.append({**self._footer(verdict, "aborted"), "failed": True})
+        return verdict
+
+    def fork(self) -> Recorded:
+        """Return a copy at the same turn; its record is whole and names where it left this one."""
+        twin = Recorded(self.env.fork(), privileged=self._privileged, library=self._library)
+        parent = {"digest": _chain(self._lines)[-1], "turn": self.env.turn}
+        twin._lines = [{**self._lines[0], "forked_from": parent}, *self._lines[1:]]
+        twin._return = self._return
+        return twin
+
+    @property
+    def ended(self) -> bool:
+        """Whether the record has its footer."""
+        return bool(self._lines) and self._lines[-1]["kind"] == "footer"
+
+    def to_bytes(self) -> bytes:
+        """Return the record so far."""
+        chain = _chain(self._lines)
+        return b"".join(
+            canonical_bytes({**line, "h": link}) + b"\n" for line, link in zip(self._lines, chain, strict=True)
+        )
+
+    def _header(self, observation: Observation) -> dict[str, JSON]:
+        env = self.env
+        ref, scenario = env.ref, env.current
+        if ref is None or scenario is None:
+            raise RecordError("the environment has no episode")
+        return {
+            "kind": "header",
+            "format": FORMAT,
+            "suite": __version__,
+            "env": env.spec.id,
+            "release": env.spec.release,
+            "spec": env.spec.digest,
+            "options": env.public_options(),
+            "task": ref.to_json(),
+            "scenario": scenario.digest,
+            "privileged": self._privileged,
+            "library": self._library,
+            "forked_from": None,
+            "observation": digest(observation.to_json()),
+            "state": env.state_key,
+            "effects": _effects_json(env.effects),
+        }
+
+    def _note(self, action: Any, result: StepResult) -> StepResult:
+        env = self.env
+        valid, error = env.last_valid
+        line: dict[str, JSON] = {
+            "kind": "turn",
+            "turn": env.turn,
+            "action": to_json(action),
+            "valid": valid,
+            "error": error,
+            "observation": digest(result.observation.to_json()),
+            "reward": result.reward,
+            "state": env.state_key,
+            "effects": _effects_json(env.effects),
+        }
+        self._lines.append(line)
+        self._return += result.reward
+        if env.verdict is not None and env.ending is not None:
+            self._lines.append(self._footer(env.verdict, env.ending))
+        return result
+
+    def _footer(self, verdict: Verdict, ending: Ending) -> dict[str, JSON]:
+        return {
+            "kind": "footer",
+            "ending": self.env.ending or ending,
+            "turns": self.env.turn,
+            "return": self._return,
+            "verdict": verdict.to_json(),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A record that was read and whose chain holds."""
+
+    header: Mapping[str, JSON]
+    turns: tuple[Mapping[str, JSON], ...]
+    footer: Mapping[str, JSON] | None
+    """None where the record was taken, or cut off, before the end."""
+    digest: str
+    """The last link of the chain."""
+
+    @property
+    def ref(self) -> TaskRef:
+        """The address of the scenario."""
+        return TaskRef(self.header["task"]["split"], self.header["task"]["index"])
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """The recorded verdict."""
+        return None if self.footer is None else Verdict.from_json(self.footer["verdict"])
+
+
+def parse_records(data: bytes, source: str = "the record") -> list[Record]:
+    """Read the records in a file, one after another.
+
+    Raises:
+        RecordError: A line is no JSON, is missing, or breaks the chain; the message names it.
+    """
+    records: list[Record] = []
+    block: list[tuple[int, dict[str, JSON]]] = []
+    for number, raw in enumerate(data.split(b"\n"), start=1):
+        if not raw.strip():
+            continue
+        line = _parse_line(raw, number, source)
+        if line.get("kind") == "header" and block:
+            records.append(_assemble(block, source))
+            block = []
+        block.append((number, line))
+    if not block:
+        raise RecordError(f"{source} is empty", fix="give a file that holds episode records")
+    records.append(_assemble(block, source))
+    return records
+
+
+def read_records(path: Path) -> Iterator[Record]:
+    """Read the records of a file, or of every ``*.jsonl`` file under a folder, in order of name.
+
+    Raises:
+        RecordError: The path is not there, or a record in it is damaged.
+    """
+    files = sorted(path.rglob("*.jsonl")) if path.is_dir() else [path]
+    if not files or not files[0].exists():
+        raise RecordError(f"there are no records at {path}", fix="give a record file or a folder of them")
+    for file in files:
+        yield from parse_records(file.read_bytes(), str(file))
+
+
+def effects_of(form: Iterable[JSON]) -> list[Effect]:
+    """Read the effects of a line."""
+    return [Effect(item["kind"], item["value"]) for item in form]
+
+
+def _effects_json(effects: Iterable[Effect]) -> list[JSON]:
+    return [{"kind": effect.kind, "value": effect.value} for effect in effects]
+
+
+def _link(before: str, line: Mapping[str, JSON]) -> str:
+    return hashlib.sha256(before.encode() + canonical_bytes(line)).hexdigest()
+
+
+def _chain(lines: Iterable[Mapping[str, JSON]]) -> list[str]:
+    links: list[str] = []
+    before = ""
+    for line in lines:
+        before = _link(before, line)
+        links.append(before)
+    return links
+
+
+def _parse_line(raw: bytes, number: int, source: str) -> dict[str, JSON]:
+    try:
+        line = json.loads(raw)
+    except (ValueError, RecursionError) as error:
+        raise RecordError(f"line {number} of {source} is no JSON", why=str(error), fix="the file is damaged") from error
+    if not isinstance(line, dict) or line.get("kind") not in ("header", "turn", "footer") or "h" not in line:
+        raise RecordError(f"line {number} of {source} is no line of a record", fix="give a file of episode records")
+    return line
+
+
+def _assemble(block: list[tuple[int, dict[str, JSON]]], source: str) -> Record:
+    before = ""
+    for number, line in block:
+        link = line.pop("h")
+        before = _link(before, line)
+        if link != before:
+            raise RecordError(
+                f"line {number} of {source} breaks the chain",
+                why="the line, or one before it, was changed after it was written",
+                fix="take the record from where it was made",
+            )
+    lines = [line for _, line in block]
+    kinds = [line["kind"] for line in lines]
+    footer = lines[-1] if kinds[-1] == "footer" else None
+    turns = lines[1:-1] if footer is not None else lines[1:]
+    wanted = ["header", *["turn"] * len(turns), *(["footer"] if footer is not None else [])]
+    if kinds != wanted or [turn["turn"] for turn in turns] != list(range(1, len(turns) + 1)):
+        raise RecordError(f"the lines of {source} from line {block[0][0]} are not a header, turns in order, a footer")
+    if lines[0].get("format") != FORMAT:
+        raise RecordError(
+            f"{source} has format {lines[0].get('format')!r}, this release reads {FORMAT}",
+            fix=f"it was written by agentenvs {lines[0].get('suite')}: use that release",
+        )
+    return Record(lines[0], tuple(turns), footer, before)

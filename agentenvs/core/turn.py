@@ -1,0 +1,57 @@
+"""The small records a turn is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from agentenvs.core.actions import Action
+from agentenvs.core.canon import JSON
+from agentenvs.core.observation import Block, Observation
+from agentenvs.core.trace import Fact
+
+
+class Outcome(NamedTuple):
+    """What an author's ``_act`` says of one action."""
+
+    blocks: tuple[Block, ...]
+    """What the player sees of it."""
+    valid: bool = True
+    error: str | None = None
+    """A stable code of why it was invalid; for traces and records, not for the player."""
+    ended: bool = False
+    """The world came to its end."""
+    reward: float = 0.0
+    """Paid now; only where the spec says ``rewards: step``."""
+    data: Mapping[str, JSON] | None = None
+    """Structured extras for ``info["data"]``."""
+    canonical: Action | None = None
+    """The one spelling of this action, for traces; the action itself where None."""
+    actor: str = "player"
+
+
+class StepResult(NamedTuple):
+    """The five-tuple of a step, as in Gymnasium."""
+
+    observation: Observation
+    reward: float
+    terminated: bool
+    truncated: bool
+    info: dict[str, JSON]
+    """``invalid``: the action could not be parsed or done; ``data`` where there is some."""
+
+
+class TraceParts(NamedTuple):
+    """The author's share of a :class:`~agentenvs.core.trace.StepTrace`."""
+
+    observed: tuple[Fact, ...] = ()
+    used: tuple[Fact, ...] = ()
+    written: tuple[Fact, ...] = ()
+    milestones: tuple[str, ...] = ()
+
+
+class Effect(NamedTuple):
+    """What the actions did not determine: journalled with its turn and fed back at replay."""
+
+    kind: str
+    value: JSON
