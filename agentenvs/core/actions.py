@@ -2,8 +2,8 @@
 
 An action is text (``str``), a :class:`ToolCall`, a :class:`Message` to the other speaker, :class:`End`, or
 :class:`Calls`, an ordered list of tool calls with optional text. Whatever arrives from a model is turned into one of
-these by :func:`parse_action`, which never raises: what has no meaning becomes :class:`Malformed`, and a malformed action
-is a turn of the episode like any other, only an invalid one.
+these by :func:`parse_action`, which never raises: what has no meaning becomes :class:`Malformed`, and a malformed
+action is a turn of the episode like any other, only an invalid one.
 
 JSON forms: ``"go to fridge 1"`` · ``{"tool": "go_to", "arguments": {"receptacle": "fridge 1"}}`` ·
 ``{"message": "Hello."}`` · ``{"end": "done"}`` · ``{"calls": [{"tool": …}, …], "text": "…"}`` · ``{"malformed": …}``.

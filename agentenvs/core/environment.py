@@ -19,7 +19,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, NoReturn
 
 from agentenvs.core.actions import Action, Calls, End, Malformed, Message, ToolCall, parse_action, to_json
 from agentenvs.core.aio import run_sync
@@ -488,7 +488,7 @@ class Environment(ABC):
         return StepResult(observation, reward, terminated, truncated, info)
 
     def _shaped(self, terminated: bool) -> float:
-        """Return ``γ Φ(s') - Φ(s)`` with Φ(terminated) = 0 (Ng, Harada and Russell 1999; Grzes 2017)."""
+        """Return ``gamma * Φ(s') - Φ(s)``, Φ(terminated) = 0 (Ng, Harada and Russell 1999; Grzes 2017)."""
         before, after = self._potential_now, 0.0 if terminated else self._potential()
         self._potential_now = after
         return (self._gamma or 0.0) * after - before
@@ -507,7 +507,7 @@ class Environment(ABC):
         self.ending, self.verdict = ending, verdict
         return verdict
 
-    def _refuse_step(self) -> Any:
+    def _refuse_step(self) -> NoReturn:
         if self.current is None:
             raise EpisodeNotStarted(f"{self.spec.id} has no episode", fix="call reset() first")
         raise EpisodeEnded(

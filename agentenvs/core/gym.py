@@ -145,7 +145,7 @@ class GymEnv(gymnasium.Env[str, Any]):
             self._info(result.info),
         )
 
-    def render(self) -> str | None:  # type: ignore[override]
+    def render(self) -> str | None:
         """Return the last observation where ``render_mode`` is ``ansi``."""
         return self.core.observation.text if self.render_mode == "ansi" else None
 

@@ -107,7 +107,7 @@ def make_from(chosen: EnvSpec, **options: Any) -> Environment:
         from agentenvs.core.hosting import Hosted
 
         return Hosted(chosen, **options)
-    made = load(chosen.entry_point)(**options)
+    made: Any = load(chosen.entry_point)(**options)
     if not isinstance(made, Environment):
         raise ContractError(f"{chosen.entry_point} made a {type(made).__name__}", why="an Environment was expected")
     return made
