@@ -1,0 +1,1 @@
+"""Nouns: what each world is made of, and what is asked in it."""

@@ -1,0 +1,1 @@
+"""Worth: what an outcome is worth, and how that could be cheated."""

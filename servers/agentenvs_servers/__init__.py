@@ -1,0 +1,1 @@
+"""Doors: who may reach an environment, and over which wire."""
