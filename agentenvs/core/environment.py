@@ -83,8 +83,8 @@ class Environment(ABC):
         self._before: int | str = 0
         self._last: _Last | None = None
         self._observation: Observation | None = None
-        limit = self.options.get("limit", self.spec.budgets.get("steps"))
-        self._limit: int | None = limit
+        limit: int | None = self.options.get("limit", self.spec.budgets.get("steps"))
+        self._limit = limit or None
         shaping = bool(self.options.get("shaping", False))
         self._gamma: float | None = self.spec.gamma if shaping else None
         self._potential_now = 0.0
