@@ -163,6 +163,10 @@ class Environment(ABC):
         """Return the splits by name; more than the spec's where an option adds some."""
         return {split.name: split for split in self.spec.splits}
 
+    def labels(self) -> Mapping[str, JSON]:
+        """Return what a report sorts the episode by: ``kind`` of task, ``par``. For eyes after the end only."""
+        return {}
+
     # ---- what a caller uses ----------------------------------------------------------------------------------------
 
     def reset(self, ref: TaskRef | None = None, *, effects: Iterable[Effect] | None = None) -> Observation:

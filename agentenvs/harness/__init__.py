@@ -1,0 +1,1 @@
+"""Runs policies in environments and keeps what happened."""
