@@ -1,0 +1,53 @@
+# Every target works from nothing: it makes its own virtual environment where that is missing or older than
+# pyproject.toml. The plain commands stand beside each target in README.md, for machines without make.
+
+VENV   ?= .venv
+PYTHON ?=
+JOBS   ?= 2
+
+# Real ALFWorld games, where there are some: make demo DATA=/path/to/json_2.1.1
+DATA     ?= $(ALFWORLD_DATA)
+EPISODES ?= 20
+POLICIES ?= oracle expert prior random noop
+
+BIN := $(VENV)/bin
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint bench determinism format clean
+
+help:  ## show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' Makefile
+
+$(VENV)/.stamp: pyproject.toml scripts/venv.sh
+	@PYTHON="$(PYTHON)" sh scripts/venv.sh $(VENV)
+
+demo: $(VENV)/.stamp  ## watch five players in household worlds: a table and a report
+	@for policy in $(POLICIES); do \
+	  $(BIN)/agentenvs eval household --policy $$policy --episodes $(EPISODES) --out runs/demo/$$policy \
+	    $(if $(DATA),--data "$(DATA)" --split valid_seen,--split builtin) || exit $$?; \
+	done
+
+test: $(VENV)/.stamp  ## run the tests
+	$(BIN)/python -m pytest -n $(JOBS) $(ARGS)
+
+lint: $(VENV)/.stamp  ## check style, types, import rules and spelling, and report the shape of the code
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/codespell
+	$(BIN)/python scripts/shape.py --check
+
+bench: $(VENV)/.stamp  ## measure steps per CPU-second: a table
+	$(BIN)/python benchmarks/household.py
+
+determinism: $(VENV)/.stamp  ## check golden digests on every Python 3.11-3.13 here and under other hash seeds
+	$(BIN)/python scripts/determinism.py
+
+format: $(VENV)/.stamp  ## mend what ruff can mend
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+clean:  ## remove environments, caches and build outputs; runs/ stays
+	rm -rf $(VENV) .venvs build dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
