@@ -1,7 +1,7 @@
 """Writes docs/envs/*.md from the specs and score cards, one page an environment, so that no page drifts from the code.
 
-    python scripts/env_pages.py            # write
-    python scripts/env_pages.py --check    # exit 1 where a page is not what the spec says
+python scripts/env_pages.py            # write
+python scripts/env_pages.py --check    # exit 1 where a page is not what the spec says
 """
 
 from __future__ import annotations
@@ -52,7 +52,9 @@ def _actions(spec: EnvSpec) -> list[str]:
         (f"`{tool.name}`", tool.description, " ".join(f"`{json.dumps(dict(example))}`" for example in tool.examples))
         for tool in spec.tools
     ]
-    said = f"Takes {kinds}; {calls} a turn. An action that cannot be parsed or done is a turn, says so, changes nothing."
+    said = (
+        f"Takes {kinds}; {calls} a turn. An action that cannot be parsed or done is a turn, says so, changes nothing."
+    )
     return ["## Actions", said, *([_table(("tool", "does", "arguments, for example"), rows)] if rows else [])]
 
 
@@ -65,13 +67,15 @@ def _observations(spec: EnvSpec) -> list[str]:
 def _rewards(spec: EnvSpec) -> list[str]:
     low, high = spec.reward_range
     when = "once, on the ending step" if spec.capabilities.rewards == "final" else "at each step"
-    return ["## Rewards", f"Between {low:g} and {high:g}, paid {when}. Discount of the shaping potential: {spec.gamma:g}."]
+    return [
+        "## Rewards",
+        f"Between {low:g} and {high:g}, paid {when}. Discount of the shaping potential: {spec.gamma:g}.",
+    ]
 
 
 def _splits(spec: EnvSpec) -> list[str]:
     rows = [
-        (f"`{split.name}`", "endless" if split.size is None else split.size, split.description)
-        for split in spec.splits
+        (f"`{split.name}`", "endless" if split.size is None else split.size, split.description) for split in spec.splits
     ]
     return ["## Splits", f"Default: `{spec.default_split}`.", _table(("split", "scenarios", "what"), rows)]
 

@@ -183,7 +183,7 @@ class Environment(ABC):
             SplitError: No such scenario.
         """
         ref = ref or TaskRef(self.spec.default_split, 0)
-        self._check_ref(ref)
+        self.check_ref(ref)
         scenario = self.scenario(ref.split, ref.index)
         self.current, self.ref = scenario, ref
         self.turn, self.ending, self.verdict = 0, None, None
@@ -383,6 +383,32 @@ class Environment(ABC):
             self._refuse_step()
         return Task(self.spec.id, self.ref, self.public_options(), self._instruction())
 
+    def check_ref(self, ref: TaskRef) -> None:
+        """Refuse an address that names no scenario.
+
+        Raises:
+            SplitError: No such split, or no such index in it.
+        """
+        splits = self.splits()
+        split = splits.get(ref.split)
+        if split is None:
+            raise SplitError(f"{self.spec.id} has no split {ref.split!r}", fix=f"its splits: {', '.join(splits)}")
+        if type(ref.index) is not int:
+            raise SplitError(f"{ref.index!r} is no index", fix="indices and seeds are whole numbers")
+        if split.size is not None and not 0 <= ref.index < split.size:
+            raise SplitError(
+                f"split {ref.split!r} has no index {ref.index}", why=f"it holds {split.size} scenarios, counted from 0"
+            )
+
+    def declared_budgets(self) -> dict[str, int]:
+        """Return every budget with what an episode starts with."""
+        budgets = dict(self.spec.budgets)
+        if self._limit is not None:
+            budgets["steps"] = self._limit
+        elif "limit" in self.options:
+            budgets.pop("steps", None)
+        return budgets
+
     def public_options(self) -> dict[str, JSON]:
         """Return the options that belong to the episode, without those of the machine."""
         machine = {option.name for option in self.spec.options if option.secret}
@@ -423,18 +449,6 @@ class Environment(ABC):
         if self.effects:
             self.effects = []
         self._fed = None if effects is None else list(effects)
-
-    def _check_ref(self, ref: TaskRef) -> None:
-        splits = self.splits()
-        split = splits.get(ref.split)
-        if split is None:
-            raise SplitError(f"{self.spec.id} has no split {ref.split!r}", fix=f"its splits: {', '.join(splits)}")
-        if type(ref.index) is not int:
-            raise SplitError(f"{ref.index!r} is no index", fix="indices and seeds are whole numbers")
-        if split.size is not None and not 0 <= ref.index < split.size:
-            raise SplitError(
-                f"split {ref.split!r} has no index {ref.index}", why=f"it holds {split.size} scenarios, counted from 0"
-            )
 
     def _check(self, action: Action) -> Outcome | None:
         """Return the outcome of an action this environment does not take, or None."""

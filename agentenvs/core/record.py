@@ -194,12 +194,13 @@ def parse_records(data: bytes, source: str = "the record") -> list[Record]:
 
 
 def read_records(path: Path) -> Iterator[Record]:
-    """Read the records of a file, or of every ``*.jsonl`` file under a folder, in order of name.
+    """Read the records of a file, of a run folder, or of every ``*.jsonl`` file in a folder, in order of name.
 
     Raises:
         RecordError: The path is not there, or a record in it is damaged.
     """
-    files = sorted(path.rglob("*.jsonl")) if path.is_dir() else [path]
+    folder = path / "records" if (path / "records").is_dir() else path
+    files = sorted(folder.glob("*.jsonl")) if path.is_dir() else [path]
     if not files or not files[0].exists():
         raise RecordError(f"there are no records at {path}", fix="give a record file or a folder of them")
     for file in files:

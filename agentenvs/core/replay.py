@@ -111,6 +111,8 @@ def rescore(record: Record, env: Environment | None = None, **machine_options: A
     recorded = record.verdict
     if record.footer is None or recorded is None:
         raise RecordError("the record has no end, so there is no verdict to compare", fix="rescore ended episodes")
+    if record.footer.get("failed"):
+        return RescoreReport(recorded, recorded)  # the environment failed before it could judge: nothing was earned
     env = env or env_for(record, **machine_options)
     scenario = env.scenario(record.ref.split, record.ref.index)
     if scenario.digest != record.header["scenario"]:

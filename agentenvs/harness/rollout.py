@@ -135,8 +135,8 @@ class _Script:
         self.first = observation.text
         self._guard("abandoned", self._begin)
         while env.ending is None and not stop():
-            action = self._guard("abandoned", lambda seen=observation: self._act(seen))
-            result: StepResult = self._guard("aborted", lambda said=action: self.recorded.step(said))
+            action = self._guard("abandoned", self._act, observation)
+            result: StepResult = self._guard("aborted", self.recorded.step, action)
             self.turns.append(
                 {
                     "action": to_json(parse_action(action)),
@@ -158,9 +158,9 @@ class _Script:
         return run_sync(_awaited(action)) if inspect.isawaitable(action) else action
 
     @staticmethod
-    def _guard(ending: str, call: Callable[[], Any]) -> Any:
+    def _guard(ending: str, call: Callable[..., Any], *arguments: Any) -> Any:
         try:
-            return call()
+            return call(*arguments)
         except Exception as error:
             raise _Failure(ending, error) from error
 

@@ -1,0 +1,207 @@
+"""Reports: run folders in, one self-contained HTML page or a terminal table out.
+
+Everything is read back from the folders, so a report can be made again at any time and shows only what was kept. Text
+of agents and worlds is untrusted: the page escapes it, the terminal gets it without control characters.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from agentenvs.core.canon import JSON
+from agentenvs.core.errors import DataError
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+MAX_TRANSCRIPTS = 24
+"""Episodes of a run shown turn by turn; all others are in the run folder."""
+
+_MAX_TURNS_SHOWN = 200
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run folder, read."""
+
+    folder: Path
+    manifest: dict[str, JSON]
+    summary: dict[str, JSON]
+    episodes: list[dict[str, JSON]]
+
+    @property
+    def name(self) -> str:
+        """The policy, with the model where there is one."""
+        model = self.manifest["model"]
+        return f"{self.manifest['agent']['name']} {model['id']}" if model else str(self.manifest["agent"]["name"])
+
+    @property
+    def title(self) -> str:
+        """Environment and split."""
+        entry = self.manifest["envs"][0]
+        return f"{entry['env_id']} · {entry['split']}"
+
+    @cached_property
+    def transcripts(self) -> list[dict[str, JSON]]:
+        """Some episodes with their words: what failed first, since that is what one looks for."""
+        chosen = sorted(self.episodes, key=lambda episode: (episode["success"], episode["number"]))[:MAX_TRANSCRIPTS]
+        return [{**episode, **_words(self.folder, episode["number"])} for episode in chosen]
+
+    @cached_property
+    def over_par(self) -> list[tuple[str, int]]:
+        """Won episodes by steps over par: a histogram."""
+        extra = Counter(
+            _bin(episode["turns"] - episode["par"])
+            for episode in self.episodes
+            if episode["success"] and episode["par"] is not None
+        )
+        return [(label, extra[label]) for label in _BINS if extra[label]]
+
+
+_BINS = ("0", "1-2", "3-5", "6-10", "11-20", "21-40", "41+")
+_EDGES = (0, 2, 5, 10, 20, 40)
+
+
+def _bin(extra: int) -> str:
+    return next((label for label, edge in zip(_BINS, _EDGES, strict=False) if extra <= edge), _BINS[-1])
+
+
+def read_run(folder: Path) -> Run:
+    """Read a run folder.
+
+    Raises:
+        DataError: The folder is no run folder, or was not finished.
+    """
+    try:
+        manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+        summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+        lines = (folder / "episodes.jsonl").read_text(encoding="utf-8").splitlines()
+        episodes = sorted((json.loads(line) for line in lines), key=lambda episode: episode["number"])
+        return Run(folder, manifest, summary, episodes)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DataError(
+            f"{folder} is no run folder", why=str(error), fix="give a folder that `agentenvs eval` wrote"
+        ) from error
+
+
+def write_report(folders: Sequence[Path], path: Path) -> None:
+    """Write the page for one run, or for several side by side.
+
+    Raises:
+        DataError: A folder is no run folder.
+    """
+    runs = [read_run(folder) for folder in folders]
+    environment = Environment(
+        loader=PackageLoader("agentenvs.harness"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+    )
+    environment.filters["percent"] = percent
+    environment.filters["number"] = number
+    page = environment.get_template("report.html.j2").render(
+        runs=runs,
+        kinds=_kinds(runs),
+        title=" / ".join(dict.fromkeys(run.title for run in runs)),
+        max_turns=_MAX_TURNS_SHOWN,
+    )
+    path.write_text(page, encoding="utf-8", errors="replace")
+
+
+def table(runs: Iterable[Run]) -> Table:
+    """Return the terminal table: a row a run, and its interval."""
+    from rich.table import Table
+
+    shown = Table(title="success with its 95 % interval (Wilson); every started episode counts")
+    for heading, justify in _COLUMNS:
+        shown.add_column(heading, justify=justify)  # type: ignore[arg-type]
+    for run in runs:
+        shown.add_row(*_cells(plain(run.name), run.summary))
+    return shown
+
+
+def kind_table(run: Run) -> Table:
+    """Return the terminal table of one run: a row a task type, and the whole."""
+    from rich.table import Table
+
+    shown = Table(title=f"{plain(run.name)} on {run.title}")
+    for heading, justify in (("task type", "left"), *_COLUMNS[1:]):
+        shown.add_column(heading, justify=justify)  # type: ignore[arg-type]
+    for kind, row in run.summary["kinds"].items():
+        shown.add_row(*_cells(plain(kind), row))
+    shown.add_section()
+    shown.add_row(*_cells("all", run.summary))
+    return shown
+
+
+def plain(text: str) -> str:
+    """Return text without control characters and markup, fit for a terminal."""
+    from rich.markup import escape
+
+    return escape(
+        "".join(char if char.isprintable() or char in "\n\t" else "\N{REPLACEMENT CHARACTER}" for char in text)
+    )
+
+
+def percent(value: float | None) -> str:
+    """Spell a share."""
+    return "-" if value is None else f"{100 * value:.1f} %"
+
+
+def number(value: float | None) -> str:
+    """Spell a number."""
+    return "-" if value is None else f"{value:.2f}"
+
+
+_COLUMNS = (
+    ("policy", "left"),
+    ("episodes", "right"),
+    ("success", "right"),
+    ("interval", "right"),
+    ("return", "right"),
+    ("turns", "right"),
+    ("turns / par", "right"),
+    ("invalid", "right"),
+)
+
+
+def _cells(name: str, row: dict[str, Any]) -> list[str]:
+    return [
+        name,
+        str(row["episodes"]),
+        percent(row["success_rate"]),
+        f"{100 * row['success_low']:.1f} - {100 * row['success_high']:.1f}",
+        number(row["mean_return"]),
+        number(row["mean_turns"]),
+        number(row["turns_over_par"]),
+        percent(row["invalid_rate"]),
+    ]
+
+
+def _kinds(runs: Sequence[Run]) -> list[str]:
+    return sorted({kind for run in runs for kind in run.summary["kinds"]})
+
+
+def _words(folder: Path, episode: int) -> dict[str, JSON]:
+    try:
+        sidecar = json.loads((folder / "sidecars" / f"{episode:06d}.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {"first": "(the sidecar is missing)", "said": [], "reasons": []}
+    return {
+        "first": sidecar["first_observation"],
+        "said": [{**turn, "action": _spelled(turn["action"])} for turn in sidecar["turns"]],
+        "reasons": sidecar["verdict"]["reasons"],
+    }
+
+
+def _spelled(action: JSON) -> str:
+    return action if isinstance(action, str) else json.dumps(action, ensure_ascii=False)

@@ -1,0 +1,69 @@
+"""From episode summaries to the numbers of a run: rates with intervals, per task type, against par."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from agentenvs.core.canon import JSON
+from agentenvs.harness.rollout import EpisodeSummary
+from agentenvs_scoring.stats import smallest_difference, wilson
+
+
+def summarize(episodes: Sequence[EpisodeSummary]) -> dict[str, JSON]:
+    """Return the summary of a run; every started episode counts.
+
+    The interval is Wilson's at 95 %. Steps against par count won episodes whose par is known.
+    """
+    kinds = sorted({episode.kind for episode in episodes if episode.kind is not None})
+    return {
+        **_row(episodes),
+        "endings": dict(sorted(Counter(episode.ending for episode in episodes).items())),
+        "errors": sum(episode.error is not None for episode in episodes),
+        "interval": "Wilson 95 %",
+        "usage": _usage(episodes),
+        "metrics": _means(episode.metrics for episode in episodes),
+        "kinds": {kind: _row([episode for episode in episodes if episode.kind == kind]) for kind in kinds},
+    }
+
+
+def _row(episodes: Sequence[EpisodeSummary]) -> dict[str, JSON]:
+    count = len(episodes)
+    won = [episode for episode in episodes if episode.success]
+    rate = len(won) / count if count else 0.0
+    low, high = wilson(len(won), count)
+    turns = sum(episode.turns for episode in episodes)
+    known = [(episode.turns, episode.par) for episode in won if episode.par]
+    return {
+        "episodes": count,
+        "successes": len(won),
+        "success_rate": rate,
+        "success_low": low,
+        "success_high": high,
+        "smallest_difference": smallest_difference(rate, count),
+        "mean_return": sum(episode.episode_return for episode in episodes) / count if count else 0.0,
+        "mean_turns": turns / count if count else 0.0,
+        "mean_turns_won": sum(episode.turns for episode in won) / len(won) if won else None,
+        "turns_over_par": sum(t for t, _ in known) / sum(p for _, p in known) if known else None,
+        "invalid_rate": sum(episode.invalid for episode in episodes) / turns if turns else 0.0,
+    }
+
+
+def _usage(episodes: Iterable[EpisodeSummary]) -> dict[str, int | None]:
+    """Return the sums of what policies counted; None where an episode could not tell."""
+    totals: dict[str, int | None] = {}
+    for episode in episodes:
+        for name, value in episode.usage.items():
+            total = totals.get(name, 0)
+            totals[name] = None if value is None or total is None else total + value
+    return dict(sorted(totals.items()))
+
+
+def _means(metrics: Iterable[dict[str, JSON]]) -> dict[str, float]:
+    """Return the mean of each numeric metric over the episodes that have it."""
+    values: dict[str, list[float]] = {}
+    for item in metrics:
+        for name, value in item.items():
+            if isinstance(value, int | float):
+                values.setdefault(name, []).append(float(value))
+    return {name: sum(found) / len(found) for name, found in sorted(values.items())}
