@@ -1,8 +1,8 @@
 """From what a player says to one typed command: the text grammar of both data releases, and tool calls.
 
-A command is ``(operation, first, second)``: two indices into the layout, -1 where there is none. Text must match exactly
-after blanks are stripped from its ends; case, articles and inner blanks matter. What does not parse becomes an error
-code, a plain string, and nothing of it is kept.
+A command is ``(operation, first, second)``: two indices into the layout, -1 where there is none. Text must match
+exactly after blanks are stripped from its ends; case, articles and inner blanks matter. What does not parse becomes an
+error code, a plain string, and nothing of it is kept.
 """
 
 from __future__ import annotations
@@ -232,7 +232,7 @@ def _command(layout: Layout, operation: int, wanted: tuple[str, ...], values: li
 
 
 def tool_call(layout: Layout, command: Command) -> dict[str, Any] | None:
-    """Return the tool call that means a command, as ``{"tool", "arguments"}``; None for ``help``, which is text only."""
+    """Return the tool call that means a command, as ``{"tool", "arguments"}``; None for ``help``, which has none."""
     operation, *indices = command
     if operation == INSPECT:
         return {"tool": "examine", "arguments": {"target": layout.things[indices[0]]}}

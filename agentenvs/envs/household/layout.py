@@ -1,9 +1,10 @@
 """A scenario compiled for play: immutable tables that all episodes of it share.
 
 Receptacles, objects and places are indices in id order; what an object can do and what it is at the moment are bits of
-one byte. State keys are sums over the facts that hold, modulo the prime 2**128 - 159, of ``entity key * value key``, both
-drawn from the scenario's digest: a sum does not depend on the path, a change costs one multiplication, and two different
-sets of facts meet with probability at most 2**-127 (Schwartz and Zippel: the difference is a polynomial of degree two).
+one byte. State keys are sums over the facts that hold, modulo the prime 2**128 - 159, of ``entity key * value key``,
+both drawn from the scenario's digest: a sum does not depend on the path, a change costs one multiplication, and two
+different sets of facts meet with probability at most 2**-127 (Schwartz and Zippel: the difference is a polynomial of
+degree two).
 """
 
 from __future__ import annotations
@@ -100,14 +101,14 @@ class Layout:
         "flags",
         "go_commands",
         "here",
-        "key",
+        "initial_key",
         "keys",
         "knives",
         "lamps",
         "look",
         "native",
-        "opening",
         "openable",
+        "opening",
         "place_names",
         "place_of",
         "profile",
@@ -151,7 +152,8 @@ class Layout:
         self._set_goal(scenario)
         seed = f"agentenvs/household/state/1\x00{scenario.digest}\x00{profile}"
         self.keys = Keys(seed, len(self.things), len(self.receptacles), len(self.place_names))
-        self.key = initial_key(self)
+        self.initial_key = 0
+        """Key of the initial state, kept here by the rules once they have computed it."""
 
     def _set_places(self, scenario: Scenario) -> None:
         """Set where receptacles stand; in ``native`` each has a place of its own, and the start is the last place."""
@@ -232,16 +234,3 @@ class Layout:
         """Receptacles that count for the goal; lamps, where it is to look at something."""
         self.opening = ""
         """The first observation, kept here by the words once they have composed it."""
-
-
-def initial_key(layout: Layout) -> int:
-    """Return the state key of the initial state."""
-    keys = layout.keys
-    total = keys.place[layout.start]
-    opened = (openable and not shut for openable, shut in zip(layout.openable, layout.shut, strict=True))
-    total += sum(key for key, is_open in zip(keys.open, opened, strict=True) if is_open)
-    for thing, key in enumerate(keys.thing):
-        values = sum(keys.inside[item] for item in layout.within[thing])
-        values += sum(keys.at[item] for item in layout.at[thing])
-        total += key * (values + keys.state[layout.states[thing]])
-    return total % PRIME

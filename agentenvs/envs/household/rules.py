@@ -113,11 +113,14 @@ class State:
         """Object -> receptacles sharing a place that it was taken from and is not in now; ``look`` tells."""
         self.contents = list(layout.contents)
         """Objects in each receptacle, ascending."""
-        self.key = layout.key
+        self.key = 0
         """Key of the state, below 2**128: equal states have equal keys."""
         self.won = False
         """Whether the goal holds in this state."""
         self.won = is_won(self)
+        if not layout.initial_key:
+            layout.initial_key = state_key(self)
+        self.key = layout.initial_key
         # What the words keep of a receptacle and of a place; dropped here where it no longer holds.
         self.views: list[str | None] = [None] * len(layout.receptacles)
         self.offers: list[tuple[tuple[str, ...], tuple[str, ...]] | None] = [None] * len(layout.here)
@@ -126,6 +129,23 @@ class State:
         """Drop what the words keep of a receptacle that has changed."""
         self.views[receptacle] = None
         self.offers[self.layout.place_of[receptacle]] = None
+
+
+def state_key(state: State) -> int:
+    """Return the key of a state, computed from scratch."""
+    layout = state.layout
+    keys = layout.keys
+    total = keys.place[state.place]
+    for receptacle, key in enumerate(keys.open):
+        if layout.openable[receptacle] and not state.shut[receptacle]:
+            total += key
+    for thing, key in enumerate(keys.thing):
+        value = keys.state[state.states[thing]]
+        value += sum(keys.inside[receptacle] for receptacle in state.within[thing])
+        value += sum(keys.at[place] for place in state.at[thing])
+        value += sum(keys.gone[receptacle] for receptacle in state.gone.get(thing, ()))
+        total += key * (value + (keys.hand if thing == state.held else 0))
+    return total % PRIME
 
 
 def is_won(state: State) -> bool:
@@ -207,16 +227,16 @@ def _take(state: State, thing: int, receptacle: int) -> Event:
         position = contents.index(thing)
         state.contents[item] = contents[:position] + contents[position + 1 :]
         state.forget(item)
-        if layout.shared[item]:
-            value += keys.gone[item]
-            state.gone[thing] = tuple(sorted((*state.gone.get(thing, ()), item)))
+    if layout.shared[receptacle]:
+        value += keys.gone[receptacle]
+        state.gone[thing] = tuple(sorted((*state.gone.get(thing, ()), receptacle)))
     for place in places:
         value -= keys.at[place]
     state.within[thing] = tuple(item for item in within if item not in left)
     state.at[thing] = tuple(place for place in at if place not in places)
     state.held = thing
     state.key = (state.key + keys.thing[thing] * value) % PRIME
-    if layout.flags[thing] & WANTED:
+    if layout.look or layout.flags[thing] & WANTED:
         state.won = is_won(state)
     return TAKE, thing, receptacle, None, None
 
@@ -248,13 +268,15 @@ def _move(state: State, thing: int, receptacle: int) -> Event:
     if state.place not in at:
         value += keys.at[state.place]
         state.at[thing] = (state.place,) if not at else tuple(sorted((*at, state.place)))
-    if thing in state.gone and receptacle in state.gone[thing]:
+    if receptacle in state.gone.get(thing, ()):
         value -= keys.gone[receptacle]
-        state.gone[thing] = tuple(item for item in state.gone[thing] if item != receptacle)
+        rest = tuple(item for item in state.gone.pop(thing) if item != receptacle)
+        if rest:
+            state.gone[thing] = rest
     state.forget(receptacle)
     state.held = -1
     state.key = (state.key + keys.thing[thing] * value) % PRIME
-    if layout.flags[thing] & WANTED:
+    if layout.look or layout.flags[thing] & WANTED:
         state.won = is_won(state)
     return MOVE, thing, receptacle, None, None
 
@@ -270,7 +292,7 @@ def _move_error(state: State, thing: int, receptacle: int) -> str | None:
     return None if layout.accepting[thing] >> receptacle & 1 else CANNOT_CONTAIN
 
 
-def _treat(operation: int, ability: int, gives: int, removes: int) -> Operation:
+def _treat(operation: int, ability: int, gives: int, removes: int) -> Callable[[State, int, int], Event]:
     """Return the operation that cleans, heats or cools: it gives one state and removes another."""
 
     def treat(state: State, thing: int, receptacle: int) -> Event:
@@ -333,8 +355,7 @@ def can_reach_to_slice(state: State, thing: int) -> bool:
         return False
     layout = state.layout
     return not layout.compat or any(
-        layout.place_of[receptacle] == state.place and not state.shut[receptacle]
-        for receptacle in state.within[thing]
+        layout.place_of[receptacle] == state.place and not state.shut[receptacle] for receptacle in state.within[thing]
     )
 
 
@@ -357,8 +378,8 @@ def _look(state: State, _: int, __: int) -> Event:
 def _next_to(state: State) -> tuple[int, ...]:
     """Return the objects at this place that were taken from a receptacle here and are not back in it.
 
-    The original's condition wants an explicit "not in", which exists only once the object was taken out; an object shows
-    up once for each such receptacle.
+    The original's condition wants an explicit "not in", which exists only once the object was taken out; an object
+    shows up once for each such receptacle.
     """
     place, place_of = state.place, state.layout.place_of
     return tuple(
