@@ -6,9 +6,10 @@ PYTHON ?=
 JOBS   ?= 2
 
 # Real ALFWorld games, where there are some: make demo DATA=/path/to/json_2.1.1
-DATA     ?= $(ALFWORLD_DATA)
-EPISODES ?= 20
-POLICIES ?= oracle expert prior random noop
+DATA ?= $(ALFWORLD_DATA)
+REAL := $(if $(DATA),--data "$(DATA)" --split valid_seen)
+
+PLAYERS := oracle expert prior random noop
 
 BIN := $(VENV)/bin
 
@@ -22,13 +23,14 @@ $(VENV)/.stamp: pyproject.toml scripts/venv.sh
 	@PYTHON="$(PYTHON)" sh scripts/venv.sh $(VENV)
 
 demo: $(VENV)/.stamp  ## watch five players in household worlds: a table and a report
-	@for policy in $(POLICIES); do \
-	  $(BIN)/agentenvs eval household --policy $$policy --episodes $(EPISODES) --out runs/demo/$$policy \
-	    $(if $(DATA),--data "$(DATA)" --split valid_seen,--split builtin) || exit $$?; \
+	@rm -rf runs/demo
+	@for policy in $(PLAYERS); do \
+	  $(BIN)/agentenvs eval household --policy $$policy --out runs/demo/$$policy $(REAL) || exit $$?; \
 	done
+	@$(BIN)/agentenvs compare $(PLAYERS:%=runs/demo/%) --report runs/demo/report.html
 
 test: $(VENV)/.stamp  ## run the tests
-	$(BIN)/python -m pytest -n $(JOBS) $(ARGS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup $(ARGS)
 
 lint: $(VENV)/.stamp  ## check style, types, import rules and spelling, and report the shape of the code
 	$(BIN)/ruff check
@@ -39,7 +41,7 @@ lint: $(VENV)/.stamp  ## check style, types, import rules and spelling, and repo
 	$(BIN)/python scripts/shape.py --check
 
 bench: $(VENV)/.stamp  ## measure steps per CPU-second: a table
-	$(BIN)/python benchmarks/household.py
+	$(BIN)/python benchmarks/household.py $(if $(DATA),--data "$(DATA)")
 
 determinism: $(VENV)/.stamp  ## check golden digests on every Python 3.11-3.13 here and under other hash seeds
 	$(BIN)/python scripts/determinism.py
