@@ -373,6 +373,10 @@ class Environment(ABC):
         """Whether the last action was valid, and its error code; ``(True, None)`` before the first turn."""
         return (True, None) if self._last is None else (self._last.outcome.valid, self._last.outcome.error)
 
+    def admissible(self) -> tuple[str, ...] | None:
+        """Return the legal text actions now, whether or not observations list them; None where they cannot be told."""
+        return self._admissible()
+
     def task(self) -> Task:
         """Return what a policy is told of the episode.
 

@@ -18,7 +18,7 @@ import queue
 import secrets
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -76,6 +76,8 @@ class RunResult:
     episodes: tuple[EpisodeSummary, ...]
     """In order of number."""
     planned: int
+    interrupted: bool = False
+    """Whether a keyboard interrupt ended it."""
 
     @property
     def complete(self) -> bool:
@@ -85,7 +87,7 @@ class RunResult:
     @property
     def clean(self) -> bool:
         """Whether the run is complete and nothing failed outside the worlds."""
-        return self.complete and all(episode.error is None for episode in self.episodes)
+        return self.complete and not self.interrupted and all(episode.error is None for episode in self.episodes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +141,8 @@ def evaluate(config: RunConfig, progress: Progress | None = None) -> RunResult:
     folder = _folder(config, planned.spec)
     runner = _Runner(config, planned, folder, progress)
     runner.run(probe)
-    return _write_end(config, planned, folder, runner.episodes, probe)
+    result = _write_end(config, planned, folder, runner.episodes, probe)
+    return replace(result, interrupted=runner.interrupted)
 
 
 class _Runner:
@@ -151,6 +154,7 @@ class _Runner:
         self.episodes: list[EpisodeSummary] = []
         self._lock = threading.Lock()
         self._stop = threading.Event()
+        self.interrupted = False
         self._failure: BaseException | None = None
         self._todo: queue.SimpleQueue[tuple[int, int]] = queue.SimpleQueue()
         for number, index in enumerate(planned.indices):
@@ -168,6 +172,7 @@ class _Runner:
                 while thread.is_alive():
                     thread.join(0.2)
         except KeyboardInterrupt:
+            self.interrupted = True
             self._stop.set()
             for thread in threads:
                 thread.join(10.0)

@@ -1,0 +1,5 @@
+"""``python -m agentenvs.cli``."""
+
+from agentenvs.cli.main import main
+
+main()
