@@ -55,6 +55,9 @@ from agentenvs.envs.household.layout import (
 
 Event: TypeAlias = "tuple[int, int, int, str | None, tuple[int, ...] | None]"
 
+Offer: TypeAlias = tuple[tuple[str, ...], tuple[str, ...]]
+"""What the words keep of a place: the commands it offers an empty hand, in two parts."""
+
 ALREADY_THERE: Final = "already_there"
 NOT_HERE: Final = "not_here"
 NOT_OPENABLE: Final = "not_openable"
@@ -123,7 +126,7 @@ class State:
         self.key = layout.initial_key
         # What the words keep of a receptacle and of a place; dropped here where it no longer holds.
         self.views: list[str | None] = [None] * len(layout.receptacles)
-        self.offers: list[tuple[tuple[str, ...], tuple[str, ...]] | None] = [None] * len(layout.here)
+        self.offers: list[Offer | None] = [None] * len(layout.here)
 
     def forget(self, receptacle: int) -> None:
         """Drop what the words keep of a receptacle that has changed."""

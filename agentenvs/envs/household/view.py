@@ -23,7 +23,7 @@ from agentenvs.envs.household.layout import (
     TOGGLED,
     Layout,
 )
-from agentenvs.envs.household.rules import Event, State, can_reach_to_slice
+from agentenvs.envs.household.rules import Event, Offer, State, can_reach_to_slice
 
 NOTHING: Final = "Nothing happens."
 
@@ -222,32 +222,31 @@ def admissible(state: State) -> tuple[str, ...]:
     """Return the commands that would be done now, sorted as plain strings."""
     layout = state.layout
     place = state.place
-    offer = state.offers[place]
-    if offer is None:
-        offer = state.offers[place] = _offer(state, place)
+    before: Sequence[str]
+    after: Sequence[str]
+    heating: Sequence[str] = ()
+    if state.held >= 0:
+        before, heating, after = _held_offer(state, place)
+    else:
+        offer = state.offers[place]
+        if offer is None:
+            offer = state.offers[place] = _offer(state, place)
+        before, after = offer
+    bare = _BARE[layout.text]
     commands = layout.go_commands
     cuts = layout.cuts[place]
     if len(cuts) == 1:
         cut = cuts[0]
-        go = (*commands[:cut], *commands[cut + 1 :])
-    elif cuts:
-        left = list(commands)
-        for cut in reversed(cuts):
-            del left[cut]
-        go = tuple(left)
-    else:
-        go = commands
-    bare = _BARE[layout.text]
-    if state.held < 0:
-        before, after = offer
-        return (*before, *go, *bare, *after)
-    return tuple(sorted((*_held_offer(state, place), *go, *bare)))
+        return (*before, *commands[:cut], *commands[cut + 1 :], *heating, *bare, *after)
+    if cuts:
+        commands = tuple(command for position, command in enumerate(commands) if position not in cuts)
+    return (*before, *commands, *heating, *bare, *after)
 
 
 _BARE: Final = {"0.3": ("inventory", "look"), "0.4": ("help", "inventory", "look")}
 
 
-def _offer(state: State, place: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _offer(state: State, place: int) -> Offer:
     """Return what a place offers an empty hand: commands that sort before ``go to``, and those after ``look``."""
     layout = state.layout
     before: list[str] = []
@@ -263,7 +262,8 @@ def _offer(state: State, place: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
         things, flags = layout.things, layout.flags
         end = f" from {name}"
         after += [f"take {things[thing]}{end}" for thing in state.contents[receptacle] if flags[thing] & PICKUPABLE]
-    after += _uses(state, place)
+    if layout.lamps:
+        after += _uses(state, place)
     before.sort()
     after.sort()
     return tuple(before), tuple(after)
@@ -279,31 +279,37 @@ def _uses(state: State, place: int) -> Iterable[str]:
     ]
 
 
-def _held_offer(state: State, place: int) -> list[str]:
-    """Return what a place offers a hand that holds something."""
+def _held_offer(state: State, place: int) -> tuple[list[str], Sequence[str], list[str]]:
+    """Return what a place offers a hand that holds something: before ``go to``, ``heat``, and after ``look``."""
     layout = state.layout
     held = state.held
-    thing, flags, accepting = layout.things[held], layout.flags[held], layout.accepting[held]
-    commands = [f"examine {thing}", *_uses(state, place)]
+    thing, accepting = layout.things[held], layout.accepting[held]
+    put, link = ("put", "in/on") if layout.text == "0.3" else ("move", "to")
+    before = [f"examine {thing}"]
+    after: list[str] = []
+    heating: list[str] = []
     for receptacle in layout.here[place]:
         name = layout.receptacles[receptacle]
-        commands.append(f"examine {name}")
+        before.append(f"examine {name}")
         if state.shut[receptacle]:
-            commands.append(f"open {name}")
+            after.append(f"open {name}")
         else:
             if layout.openable[receptacle]:
-                commands.append(f"close {name}")
+                before.append(f"close {name}")
             if accepting >> receptacle & 1:
-                commands.append(f"put {thing} in/on {name}" if layout.text == "0.3" else f"move {thing} to {name}")
-        gives = layout.appliances[receptacle]
-        for state_bit, ability, verb in _TREATMENTS:
-            if gives == state_bit and flags & ability:
-                commands.append(f"{verb} {thing} with {name}")
+                after.append(f"{put} {thing} {link} {name}")
+        treatment = _TREATMENTS.get(layout.appliances[receptacle])
+        if treatment and layout.flags[held] & treatment[0]:
+            (heating if treatment[1] == "heat" else before).append(f"{treatment[1]} {thing} with {name}")
     if layout.knives[held]:
-        commands += [
-            f"slice {layout.things[item]} with {thing}" for item in layout.sliceables if can_reach_to_slice(state, item)
-        ]
-    return commands
+        reachable = (item for item in layout.sliceables if can_reach_to_slice(state, item))
+        after += [f"slice {layout.things[item]} with {thing}" for item in reachable]
+    if layout.lamps:
+        after += _uses(state, place)
+    before.sort()
+    after.sort()
+    heating.sort()
+    return before, heating, after
 
 
-_TREATMENTS: Final = ((CLEAN, CLEANABLE, "clean"), (HOT, HEATABLE, "heat"), (COOL, COOLABLE, "cool"))
+_TREATMENTS: Final = {CLEAN: (CLEANABLE, "clean"), HOT: (HEATABLE, "heat"), COOL: (COOLABLE, "cool")}
