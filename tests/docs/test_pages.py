@@ -32,7 +32,8 @@ def _run_in(folder: Path, steps: Iterable[Block]) -> None:
         done = subprocess.run(
             [*command, block.text], cwd=folder, env=surroundings, capture_output=True, text=True, check=False
         )
-        assert done.returncode == 0, f"{block.where} failed:\n{block.text}\n{done.stdout}\n{done.stderr}"
+        if done.returncode:
+            pytest.fail(f"{block.where} failed:\n{block.text}\n{done.stdout}\n{done.stderr}", pytrace=False)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=IDS)
@@ -93,5 +94,5 @@ def test_a_block_is_run_unless_it_says_why_not(tmp_path: Path) -> None:
 def test_a_failing_block_names_its_line(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("Text.\n\n```bash\nfalse\ntrue\n```\n")
-    with pytest.raises(AssertionError, match=r"page.md:4 failed"):
+    with pytest.raises(pytest.fail.Exception, match=r"page.md:4 failed"):
         _run_in(tmp_path, blocks(page))

@@ -60,7 +60,8 @@ def clean(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def _run(*command: str, cwd: Path) -> str:
     surroundings = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
     done = subprocess.run(command, cwd=cwd, env=surroundings, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, f"{command} failed:\n{done.stdout}\n{done.stderr}"
+    if done.returncode:
+        pytest.fail(f"{' '.join(command)} failed:\n{done.stdout}\n{done.stderr}", pytrace=False)
     return done.stdout
 
 
