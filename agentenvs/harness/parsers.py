@@ -91,7 +91,7 @@ def verl_agent(text: str, admissible: Sequence[str] = ()) -> Parsed:
 def agentgym(text: str, admissible: Sequence[str] = ()) -> Parsed:
     """Read what follows the last ``Action:``, line breaks included; one ``</s>`` at the very end is cut off."""
     repaired = text.endswith(_EOS)
-    thought, found, action = text.removesuffix(_EOS).rpartition(_ACTION)
+    _thought, found, action = text.removesuffix(_EOS).rpartition(_ACTION)
     if not found:
         return Parsed(None, "no_action")
     return Parsed(action.strip(), None, repaired)
@@ -109,8 +109,8 @@ def agentbench(argument: str, admissible: Sequence[str] = ()) -> Parsed:
     scores = [bleu(command, action) for command in admissible]
     best = max(scores)
     if best > BLEU_THRESHOLD:
-        return Parsed(admissible[scores.index(best)], "not_admissible", repaired=True)
-    return Parsed(action, "not_admissible", action != argument)
+        return Parsed(admissible[scores.index(best)], None, repaired=True)
+    return Parsed(action, None, action != argument)
 
 
 PARSERS: dict[str, Parser] = {

@@ -55,7 +55,7 @@ class History(_Part):
 
     keep: int | None = None
     """The last so many exchanges; all where None. The first observation is always there: it holds the task."""
-    gap: str = ""
+    gap: str = "[{count} earlier turns are left out here]"
     """Said where exchanges were left out; ``{count}`` is their number."""
 
 
