@@ -48,8 +48,8 @@ class Recorded:
 
     def reset(self, ref: TaskRef | None = None) -> Observation:
         """Begin an episode and its record; see :meth:`Environment.reset`."""
+        self._return, self._lines = 0.0, []
         observation = self.env.reset(ref)
-        self._return = 0.0
         self._lines = [self._header(observation)]
         return observation
 
@@ -70,10 +70,20 @@ class Recorded:
             self._lines.append(self._footer(verdict, ending))
         return verdict
 
-    def abort(self, why: str) -> Verdict:
-        """Close the record of an environment that failed so badly that it cannot be asked for a verdict."""
+    def abort(self, why: str, ref: TaskRef) -> Verdict:
+        """Close the record of an environment that failed so badly that it cannot be asked for a verdict.
+
+        Args:
+            why: The failure, in a few words.
+            ref: The address of the scenario, in case the failure came before the first observation: the header then
+                has no observation, and no scenario where the environment did not get that far.
+        """
+        if not self._lines:
+            self._lines = [self._header(None, ref)]
         verdict = Verdict(0.0, False, reasons=(f"the environment failed: {why}",))
-        self._lines.append({**self._footer(verdict, "aborted"), "failed": True})
+        # The environment's own count may be one ahead: the turn it failed in is not recorded.
+        played = {"ending": "aborted", "turns": len(self._lines) - 1, "failed": True}
+        self._lines.append({**self._footer(verdict, "aborted"), **played})
         return verdict
 
     def fork(self) -> Recorded:
@@ -96,10 +106,11 @@ class Recorded:
             canonical_bytes({**line, "h": link}) + b"\n" for line, link in zip(self._lines, chain, strict=True)
         )
 
-    def _header(self, observation: Observation) -> dict[str, JSON]:
+    def _header(self, observation: Observation | None, asked: TaskRef | None = None) -> dict[str, JSON]:
         env = self.env
-        ref, scenario = env.ref, env.current
-        if ref is None or scenario is None:
+        ref = asked or env.ref
+        scenario = env.current if env.ref == ref else None
+        if ref is None or (scenario is None and asked is None):
             raise RecordError("the environment has no episode")
         return {
             "kind": "header",
@@ -110,13 +121,13 @@ class Recorded:
             "spec": env.spec.digest,
             "options": env.public_options(),
             "task": ref.to_json(),
-            "scenario": scenario.digest,
+            "scenario": None if scenario is None else scenario.digest,
             "privileged": self._privileged,
             "library": self._library,
             "forked_from": None,
-            "observation": digest(observation.to_json()),
-            "state": env.state_key,
-            "effects": _effects_json(env.effects),
+            "observation": None if observation is None else digest(observation.to_json()),
+            "state": None if observation is None else env.state_key,
+            "effects": [] if observation is None else _effects_json(env.effects),
         }
 
     def _note(self, action: Any, result: StepResult) -> StepResult:

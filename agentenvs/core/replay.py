@@ -126,6 +126,8 @@ def rescore(record: Record, env: Environment | None = None, **machine_options: A
 
 def _comparisons(record: Record, env: Environment) -> Iterator[tuple[int, str, JSON, JSON]]:
     header = record.header
+    if header["observation"] is None:  # the environment failed before it showed anything
+        return
     found = env.scenario(record.ref.split, record.ref.index)
     yield 0, "scenario", header["scenario"], found.digest
     first = env.reset(record.ref, effects=effects_of(header["effects"]))
