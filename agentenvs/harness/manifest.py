@@ -8,6 +8,7 @@ never left out.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import platform
 import secrets
@@ -15,16 +16,18 @@ import shutil
 import subprocess
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, distribution
 from importlib.resources import files
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from agentenvs._version import __version__
-from agentenvs.core.canon import JSON, canonical_bytes, digest
+from agentenvs.core.canon import JSON, canonical_bytes, digest, sha256
+from agentenvs.core.errors import DataError
 from agentenvs.core.spec import EnvSpec, SplitSpec
 
 Sha256 = Field(pattern=r"^[0-9a-f]{64}$")
@@ -58,7 +61,7 @@ class EnvEntry(_Model):
     env_version: str
     spec_digest: str = Sha256
     generator_hash: str | None
-    """SHA-256 over the sources that make its scenarios."""
+    """SHA-256 over the sources and data that make its scenarios."""
     policy_doc_hash: str | None
     scorer_hash: str | None
     """SHA-256 over the source that judges its outcomes."""
@@ -117,6 +120,9 @@ class HarnessEntry(_Model):
     version: str
     concurrency: int
     retries: int
+    """Attempts after the first that a call of a model is given; an episode has none."""
+    episode_milliseconds: int | None
+    """Wall limit of an episode."""
     stream: bool
     order: list[int] | None
     """Declared order of a stream."""
@@ -178,6 +184,22 @@ class Manifest(_Model):
         return canonical_bytes(self.model_dump(mode="json")) + b"\n"
 
 
+def read_manifest(path: Path) -> Manifest:
+    """Read a manifest and hold it to the schema.
+
+    Raises:
+        DataError: There is no such file, or it is no manifest; the message names the field.
+    """
+    try:
+        return Manifest.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise DataError(f"there is no manifest at {path}", why=str(error), fix="give the folder of a run") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"]) or "the whole"
+        raise DataError(f"{path} is no manifest of a run", why=f"{where}: {first['msg']}") from error
+
+
 def uuid7() -> str:
     """Return a time-ordered UUID (RFC 9562, version 7)."""
     value = time.time_ns() // 1_000_000 << 80 | secrets.randbits(80)
@@ -190,7 +212,7 @@ def now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def merkle_root(leaves: Sequence[bytes]) -> str:
+def merkle_root(leaves: Iterable[bytes]) -> str:
     """Return the root of the Merkle tree over byte strings (RFC 6962, section 2.1)."""
     return _root([hashlib.sha256(b"\x00" + leaf).digest() for leaf in leaves]).hex()
 
@@ -213,7 +235,7 @@ def suite_entry() -> Suite:
         version=__version__,
         git_commit=commit,
         dirty=None if status is None else bool(status),
-        wheel_sha256=None,
+        wheel_sha256=_wheel_sha256(),
     )
 
 
@@ -225,7 +247,7 @@ def env_entry(
         env_id=spec.id,
         env_version=spec.release,
         spec_digest=spec.digest,
-        generator_hash=_source_hash(f"agentenvs_scenarios.{spec.slug}", "*.py"),
+        generator_hash=_source_hash(f"agentenvs_scenarios.{spec.slug}", "*"),
         policy_doc_hash=None,
         scorer_hash=_source_hash("agentenvs_scoring", f"{spec.slug}.py"),
         tool_schema_hash=digest(spec.to_json()["tools"]),
@@ -269,15 +291,22 @@ def _git(root: Path, *arguments: str) -> str | None:
     return done.stdout.strip() if done.returncode == 0 else None
 
 
-def _source_hash(package: str, pattern: str) -> str | None:
-    """Return the SHA-256 over the sources of a package that match, or None where it is not installed."""
+def _wheel_sha256() -> str | None:
+    """Return the SHA-256 of the wheel this was installed from, where the installer noted it (PEP 610)."""
     try:
-        folder = files(package)
+        noted = json.loads(distribution("agentenvs").read_text("direct_url.json") or "{}")
+    except (PackageNotFoundError, ValueError):
+        return None
+    found = noted.get("archive_info", {}).get("hashes", {}).get("sha256")
+    return found if isinstance(found, str) else None
+
+
+def _source_hash(package: str, pattern: str) -> str | None:
+    """Return the SHA-256 over the files of a package that match, folders below included; None where there are none."""
+    try:
+        folder = Path(str(files(package)))
     except ModuleNotFoundError:
         return None
-    with_names = [
-        (item.name, item.read_text(encoding="utf-8"))
-        for item in folder.iterdir()
-        if item.is_file() and Path(item.name).match(pattern)
-    ]
-    return digest(sorted(with_names)) if with_names else None
+    found = sorted(path.relative_to(folder).as_posix() for path in folder.rglob(pattern) if path.is_file())
+    named = [(name, sha256((folder / name).read_bytes())) for name in found if "__pycache__" not in name]
+    return digest(named) if named else None

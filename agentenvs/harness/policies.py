@@ -10,31 +10,42 @@ from __future__ import annotations
 import difflib
 import importlib
 import sys
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from agentenvs.core import registry
+from agentenvs.core.actions import End, Message, ToolCall
 from agentenvs.core.canon import digest
-from agentenvs.core.errors import ContractError, PolicyError
+from agentenvs.core.errors import ContractError, PolicyError, UserError
 from agentenvs.core.observation import Observation
 from agentenvs.core.policy import Policy
 from agentenvs.core.spec import EnvSpec
 from agentenvs.core.streams import Stream, scenario_key
 from agentenvs.core.task import Task
+from agentenvs.harness.stopping import PolicyStop
 
 PolicyFactory = Callable[[], Policy]
 
 
+UNLIMITED_TURNS = 1_000
+"""Turns after which a built-in player stops where the environment sets no limit of its own."""
+
+
 class NoOp:
-    """Says nothing, forever: the floor every reward must hold."""
+    """Does nothing: the floor every reward must hold. Says nothing until a limit, or ends where it cannot say that."""
 
     def reset(self, spec: EnvSpec, task: Task) -> None:
         """Choose the kind of nothing the environment takes."""
-        self._nothing: Any = "" if "text" in spec.accepts else {"message": ""} if "message" in spec.accepts else []
+        self._turns = 0
+        self._nothing: Any = ""
+        if "text" not in spec.accepts:
+            self._nothing = End() if "end" in spec.accepts else Message("")
 
     def act(self, observation: Observation) -> Any:
         """Return nothing."""
+        self._turns = _counted(self._turns, observation)
         return self._nothing
 
 
@@ -43,14 +54,22 @@ class Random:
 
     def reset(self, spec: EnvSpec, task: Task) -> None:
         """Seed the draw with the task, so that a run can be made again."""
+        self._turns = 0
         self._stream = Stream(scenario_key(spec.slug, task.ref.split, task.ref.index), "player.random")
         self._calls: list[Any] = [
-            {"tool": tool.name, "arguments": dict(example)} for tool in spec.tools for example in tool.examples
-        ] or [""]
+            ToolCall(tool.name, example) for tool in spec.tools for example in tool.examples or ({},)
+        ] or [Message("Hello.") if "message" in spec.accepts else ""]
 
     def act(self, observation: Observation) -> Any:
         """Return one action, all equally likely."""
+        self._turns = _counted(self._turns, observation)
         return self._stream.choice(observation.admissible or self._calls)
+
+
+def _counted(turns: int, observation: Observation) -> int:
+    if "steps" not in observation.budgets and turns >= UNLIMITED_TURNS:
+        raise PolicyStop("truncated", f"the environment sets no limit, so this player stops after {turns} turns")
+    return turns + 1
 
 
 _FALLBACKS: dict[str, PolicyFactory] = {"noop": NoOp, "random": Random}
@@ -72,7 +91,7 @@ def resolve(name: str, spec: EnvSpec, settings: Any = None) -> PolicyFactory:
 
         return lambda: factory(spec, settings)
     if name in spec.players:
-        return _checked(name, registry.load(spec.players[name]))
+        return _checked(name, _load(spec.players[name]))
     if name in _FALLBACKS:
         return _FALLBACKS[name]
     if ":" in name:
@@ -105,22 +124,55 @@ def _import(name: str) -> Any:
     if folder not in sys.path:
         sys.path.insert(0, folder)
     importlib.invalidate_caches()
+    return _load(name)
+
+
+def _load(target: str) -> Any:
+    """Import ``module:attribute`` of a policy.
+
+    Raises:
+        PolicyError: It is not there, or its module fails when it is imported.
+    """
     try:
-        return registry.load(name)
+        return registry.load(target)
     except ContractError as error:
-        raise PolicyError(f"the policy {name!r} cannot be found", why=error.what, fix="write MODULE:FACTORY") from error
-    except ImportError as error:
+        raise PolicyError(f"the policy {target!r} cannot be found", why=error.what, fix=error.fix) from error
+    except ModuleNotFoundError as error:
         raise PolicyError(
-            f"the policy {name!r} cannot be imported", why=str(error), fix="run where its module is, or install it"
+            f"the policy {target!r} cannot be imported", why=str(error), fix="run where its module is, or install it"
         ) from error
+    except Exception as error:
+        raise PolicyError(
+            f"the module of the policy {target!r} fails when it is imported",
+            why=f"{_place(error)}{type(error).__name__}: {error}",
+        ) from error
+
+
+def _place(error: BaseException) -> str:
+    """Return the innermost place of an error, as ``file:line: ``."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return f"{frames[-1].filename}:{frames[-1].lineno}: " if frames else ""
 
 
 def _checked(name: str, factory: Any) -> PolicyFactory:
     if not callable(factory):
-        raise PolicyError(f"{name!r} is a {type(factory).__name__}", why="a policy factory must be callable")
+        raise PolicyError(
+            f"{name!r} is a {type(factory).__name__}",
+            why="a policy factory must be callable",
+            fix="name a class, or a function that makes a policy",
+        )
 
     def make() -> Policy:
-        made = factory()
+        try:
+            made = factory()
+        except UserError:
+            raise
+        except Exception as error:
+            raise PolicyError(
+                f"{name!r} cannot make a policy",
+                why=f"{_place(error)}{type(error).__name__}: {error}",
+                fix="a factory takes no arguments",
+            ) from error
         missing = [part for part in ("reset", "act") if not callable(getattr(made, part, None))]
         if missing:
             raise PolicyError(

@@ -1,29 +1,36 @@
 """Plays one episode to its end, whatever the policy or the environment does.
 
 Every started episode gets an ending, a verdict and a record. A policy that raises has abandoned its episode; an
-environment that raises has aborted it; both count, with reward 0, and what went wrong stands in the sidecar.
+environment that raises has aborted it; both count, with reward 0, and what went wrong stands in the sidecar. A policy
+or an environment that does not come back is cut from another thread.
 """
 
 from __future__ import annotations
 
+import asyncio
 import inspect
+import threading
 import time
 import traceback
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from agentenvs.core.actions import parse_action, to_json
 from agentenvs.core.aio import run_sync
 from agentenvs.core.canon import JSON
 from agentenvs.core.environment import Environment
-from agentenvs.core.errors import AgentEnvsError
+from agentenvs.core.errors import AgentEnvsError, ContractError, SplitError
 from agentenvs.core.observation import Observation
 from agentenvs.core.policy import Policy, Privileged
-from agentenvs.core.record import Recorded, parse_records
+from agentenvs.core.record import Record, Recorded, parse_records
 from agentenvs.core.task import TaskRef
 from agentenvs.core.turn import StepResult
-from agentenvs.core.verdict import Verdict
+from agentenvs.core.verdict import Ending, Verdict
+from agentenvs.harness.stopping import PolicyStop
+
+CUT_SECONDS = 1.0
+"""How long a cut waits for an environment at work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +42,8 @@ class EpisodeSummary:
     split: str
     index: int
     scenario: str
-    scenario_digest: str
+    scenario_digest: str | None
+    """None where the environment failed before it knew its scenario."""
     record: str
     """Digest of the episode record."""
     kind: str | None
@@ -44,13 +52,16 @@ class EpisodeSummary:
     """Steps of the shortest solution, where proved."""
     ending: str
     success: bool
+    """As counted: never for an episode that was abandoned or aborted."""
     reward: float
-    """The verdict's reward."""
+    """The verdict's reward, as counted."""
     episode_return: float
-    """Sum of the rewards paid, shaping included."""
+    """Sum of the rewards paid, shaping included, as counted."""
     turns: int
     invalid: int
     """Turns whose action could not be parsed or done."""
+    stopped: str | None = None
+    """Why it was ended from outside the world without anybody's failure: a limit of the run or of the player."""
     error: str | None = None
     """What went wrong outside the world: the policy's or the environment's failure, in a few words."""
     usage: dict[str, int | None] = field(default_factory=dict)
@@ -76,10 +87,14 @@ class Episode:
 class _Failure(Exception):
     """Carries whose fault an exception was."""
 
-    def __init__(self, ending: str, error: Exception) -> None:
+    def __init__(self, ending: Ending, error: BaseException) -> None:
         super().__init__(str(error))
         self.ending = ending
         self.error = error
+
+
+class _Cut(Exception):
+    """Another thread has ended the episode meanwhile."""
 
 
 def play(
@@ -104,133 +119,224 @@ def play(
     Raises:
         SplitError: No such scenario: nothing was started.
     """
-    started = time.perf_counter()
-    recorded = Recorded(env, privileged=isinstance(policy, Privileged), library=library)
-    observation = recorded.reset(ref)
-    script = _Script(recorded, policy)
-    error: Exception | None = None
-    try:
-        script.run(observation, stop)
-    except _Failure as failure:
-        error = failure.error
-        _close(recorded, failure)
-    if not recorded.ended:
-        _close(recorded, None)
-    seconds = time.perf_counter() - started
-    return _episode(recorded, policy, number, script, error, seconds)
+    episode = Rollout(env, policy, ref, number=number, library=library).run(stop)
+    if episode is None:
+        raise ContractError("an episode that nobody can cut was cut")
+    return episode
 
 
-class _Script:
-    """The loop of an episode, and the words that were exchanged."""
+def counted(ending: Ending, verdict: Verdict) -> tuple[float, bool]:
+    """Return the reward and the success an episode counts with in a run.
 
-    def __init__(self, recorded: Recorded, policy: Policy) -> None:
-        self.recorded = recorded
-        self.policy = policy
-        self.turns: list[dict[str, JSON]] = []
-        self.first = ""
+    One that its player left, or its host lost, earns nothing whatever the world had reached; a loss stays a loss.
+    """
+    if ending in ("abandoned", "aborted"):
+        return min(verdict.reward, 0.0), False
+    return verdict.reward, verdict.success
 
-    def run(self, observation: Observation, stop: Callable[[], bool]) -> None:
-        """Play until the end, or until told to stop."""
-        env = self.recorded.env
-        self.first = observation.text
-        self._guard("abandoned", self._begin)
+
+class Rollout:
+    """One episode while it is played; another thread may cut it.
+
+    The environment is touched only under ``_busy``, so that a thread that holds it may end the episode of a policy that
+    does not answer. Whoever claims the episode first hands it over; the other comes away with None.
+    """
+
+    def __init__(
+        self, env: Environment, policy: Policy, ref: TaskRef, *, number: int = 0, library: str | None = None
+    ) -> None:
+        self.recorded = Recorded(env, privileged=isinstance(policy, Privileged), library=library)
+        self.started = time.monotonic()
+        self._policy = policy
+        self._ref = ref
+        self._number = number
+        self._words = _Words()
+        self._busy = threading.Lock()
+        self._claim = threading.Lock()
+
+    def run(self, stop: Callable[[], bool]) -> Episode | None:
+        """Play until the end, or until told to stop.
+
+        Returns:
+            The episode, or None where :meth:`cut` has handed it over.
+
+        Raises:
+            SplitError: No such scenario: nothing was started.
+        """
+        failure: _Failure | None = None
+        said: PolicyStop | None = None
+        try:
+            self._play(stop)
+        except _Cut:
+            return None
+        except PolicyStop as enough:
+            said = enough
+        except _Failure as failed:
+            if self._words.first is None and isinstance(failed.error, SplitError):
+                raise failed.error from None
+            failure = failed
+        with self._busy:
+            if not self._claim.acquire(blocking=False):
+                return None
+            if said is not None:
+                return self._handed_over(said.ending, None, said.reason)
+            if failure is not None:
+                return self._handed_over(failure.ending, failure.error, None)
+            return self._handed_over("abandoned", None, None if self.recorded.ended else "interrupted")
+
+    def cut(self, ending: Ending, why: str) -> Episode | None:
+        """End the episode from another thread.
+
+        A policy at work leaves a world that can be judged; an environment at work cannot be asked any more, so its
+        episode is aborted.
+
+        Returns:
+            The episode, or None where it came to its end by itself.
+        """
+        idle = self._busy.acquire(timeout=CUT_SECONDS)
+        try:
+            if not self._claim.acquire(blocking=False):
+                return None
+            if idle:
+                return self._handed_over(ending, None, why)
+            return self._handed_over("aborted", TimeoutError(f"the environment was still at work: {why}"), why)
+        finally:
+            if idle:
+                self._busy.release()
+
+    def _play(self, stop: Callable[[], bool]) -> None:
+        env, policy = self.recorded.env, self._policy
+        observation: Observation = self._world(self.recorded.reset, self._ref)
+        self._words.first = observation.text
+        _guarded("abandoned", policy.reset, env.spec, self._world(env.task))
+        if isinstance(policy, Privileged):
+            _guarded("abandoned", policy.reveal, env.current)
         while env.ending is None and not stop():
-            action = self._guard("abandoned", self._act, observation)
-            result: StepResult = self._guard("aborted", self.recorded.step, action)
-            self.turns.append(
-                {
-                    "action": to_json(parse_action(action)),
-                    "observation": result.observation.text,
-                    "reward": result.reward,
-                    "invalid": result.info["invalid"],
-                }
-            )
+            action = _guarded("abandoned", self._act, observation)
+            result: StepResult = self._world(self.recorded.step, action)
+            self._words.add(action, result)
             observation = result.observation
 
-    def _begin(self) -> None:
-        env = self.recorded.env
-        self.policy.reset(env.spec, env.task())
-        if isinstance(self.policy, Privileged):
-            self.policy.reveal(env.current)
+    def _world(self, call: Callable[..., Any], *arguments: Any) -> Any:
+        with self._busy:
+            if self._claim.locked():
+                raise _Cut
+            return _guarded("aborted", call, *arguments)
 
     def _act(self, observation: Observation) -> Any:
-        action = self.policy.act(observation)
+        action = self._policy.act(observation)
         return run_sync(_awaited(action)) if inspect.isawaitable(action) else action
 
-    @staticmethod
-    def _guard(ending: str, call: Callable[..., Any], *arguments: Any) -> Any:
-        try:
-            return call(*arguments)
-        except Exception as error:
-            raise _Failure(ending, error) from error
+    def _handed_over(self, ending: Ending, error: BaseException | None, stopped: str | None) -> Episode:
+        _close(self.recorded, ending, error, self._ref)
+        data = self.recorded.to_bytes()
+        record = parse_records(data)[0]
+        seconds = time.monotonic() - self.started
+        verdict = record.verdict or Verdict(0.0, False)
+        sidecar: dict[str, JSON] = {
+            "number": self._number,
+            "first_observation": self._words.first,
+            "turns": list(self._words.turns),
+            "verdict": verdict.to_json(),
+            "policy": _asked(self._policy, "sidecar"),
+            "error": None if error is None else "".join(traceback.format_exception(error)),
+            "wall_seconds": round(seconds, 6),
+        }
+        summary = self._summary(record, verdict)
+        return Episode(replace(summary, error=_words(error), stopped=stopped), data, sidecar)
+
+    def _summary(self, record: Record, verdict: Verdict) -> EpisodeSummary:
+        env, footer = self.recorded.env, record.footer or {}
+        begun = record.header["observation"] is not None
+        labels = _labels(env) if begun else {}
+        reward, success = counted(footer["ending"], verdict)
+        left = footer["ending"] in ("abandoned", "aborted")
+        return EpisodeSummary(
+            number=self._number,
+            split=record.ref.split,
+            index=record.ref.index,
+            scenario=env.current.name if begun and env.current is not None else "",
+            scenario_digest=record.header["scenario"],
+            record=record.digest,
+            kind=labels.get("kind"),
+            par=labels.get("par"),
+            ending=footer["ending"],
+            success=success,
+            reward=reward,
+            episode_return=min(footer["return"], 0.0) if left else footer["return"],
+            turns=footer["turns"],
+            invalid=sum(not turn["valid"] for turn in record.turns),
+            usage=dict(getattr(self._policy, "usage", None) or {}),
+            metrics=_asked(self._policy, "metrics", verdict) or {},
+        )
+
+
+class _Words:
+    """What was said and shown."""
+
+    def __init__(self) -> None:
+        self.first: str | None = None
+        self.turns: list[dict[str, JSON]] = []
+
+    def add(self, action: Any, result: StepResult) -> None:
+        self.turns.append(
+            {
+                "action": to_json(parse_action(action)),
+                "observation": result.observation.text,
+                "reward": result.reward,
+                "invalid": result.info["invalid"],
+            }
+        )
+
+
+def _guarded(ending: Ending, call: Callable[..., Any], *arguments: Any) -> Any:
+    """Call what others wrote; whatever it raises becomes a failure that says whose it was."""
+    try:
+        return call(*arguments)
+    except PolicyStop as stop:
+        if stop.ending not in ("truncated", "abandoned"):
+            raise _Failure(ending, ContractError(f"a policy cannot make an episode {stop.ending!r}")) from stop
+        raise
+    except (Exception, SystemExit, asyncio.CancelledError) as error:
+        raise _Failure(ending, error) from error
 
 
 async def _awaited(action: Any) -> Any:
     return await action
 
 
-def _close(recorded: Recorded, failure: _Failure | None) -> Verdict:
-    """End an episode that did not end by itself."""
-    if failure is not None and failure.ending == "aborted":
-        return recorded.abort(type(failure.error).__name__)
+def _close(recorded: Recorded, ending: Ending, error: BaseException | None, ref: TaskRef) -> None:
+    """End an episode that did not end by itself; a failed environment is not asked for a verdict."""
+    if recorded.ended:
+        return
+    if ending == "aborted":
+        recorded.abort(type(error).__name__, ref)
+        return
     try:
-        return recorded.finish("abandoned")
-    except Exception as error:  # noqa: BLE001 - boundary: an environment that cannot even end is an aborted episode
-        return recorded.abort(type(error).__name__)
+        recorded.finish(ending)
+    except Exception as failed:  # noqa: BLE001 - boundary: an environment that cannot even end is an aborted episode
+        recorded.abort(type(failed).__name__, ref)
 
 
-def _episode(
-    recorded: Recorded, policy: Policy, number: int, script: _Script, error: Exception | None, seconds: float
-) -> Episode:
-    data = recorded.to_bytes()
-    record = parse_records(data)[0]
-    footer, verdict = record.footer or {}, record.verdict or Verdict(0.0, False)
-    env = recorded.env
-    scenario = env.current
-    labels = env.labels() if scenario is not None else {}
-    summary = EpisodeSummary(
-        number=number,
-        split=record.ref.split,
-        index=record.ref.index,
-        scenario=scenario.name if scenario is not None else "",
-        scenario_digest=record.header["scenario"],
-        record=record.digest,
-        kind=labels.get("kind"),
-        par=labels.get("par"),
-        ending=footer["ending"],
-        success=verdict.success,
-        reward=verdict.reward,
-        episode_return=footer["return"],
-        turns=footer["turns"],
-        invalid=sum(not turn["valid"] for turn in record.turns),
-        error=_words(error),
-        usage=dict(getattr(policy, "usage", None) or {}),
-        metrics=_asked(policy, "metrics") or {},
-    )
-    sidecar: dict[str, JSON] = {
-        "number": number,
-        "first_observation": script.first,
-        "turns": script.turns,
-        "verdict": verdict.to_json(),
-        "policy": _asked(policy, "sidecar"),
-        "error": None if error is None else "".join(traceback.format_exception(error)),
-        "wall_seconds": round(seconds, 6),
-    }
-    return Episode(summary, data, sidecar)
+def _labels(env: Environment) -> Mapping[str, JSON]:
+    try:
+        return env.labels()
+    except Exception:  # noqa: BLE001 - boundary: an environment that failed may not know itself any more
+        return {}
 
 
-def _asked(policy: Policy, name: str) -> Any:
+def _asked(policy: Policy, name: str, *arguments: Any) -> Any:
     """Return what an optional method of a policy says; one that fails says nothing."""
     method = getattr(policy, name, None)
     if not callable(method):
         return None
     try:
-        return method()
+        return method(*arguments)
     except Exception as error:  # noqa: BLE001 - boundary: a policy's bookkeeping must not cost its episode
         return {"error": repr(error)}
 
 
-def _words(error: Exception | None) -> str | None:
+def _words(error: BaseException | None) -> str | None:
     if error is None:
         return None
     return error.what if isinstance(error, AgentEnvsError) else f"{type(error).__name__}: {error}"[:300]

@@ -1,40 +1,32 @@
-"""Evaluates a policy: plans the episodes, plays them K at a time, and leaves a run folder that can be checked.
+"""Evaluates a policy: plans the episodes, has them played K at a time, and leaves a run folder that can be checked.
 
-    manifest.json     who played what with which code, and digests over the rest
-    episodes.jsonl    a summary line an episode, in the order they ended
-    records/          one episode record each: replayable, hash-chained
-    sidecars/         texts, raw replies, times
-    summary.json      rates with intervals, per task type
-    report.html       the same to look at
-
-Each of the K workers is a thread with an environment and a policy of its own. A stream (``order`` given) has one worker
-and one policy that lives through all episodes; each ended episode is handed to it if it learns.
+:mod:`~agentenvs.harness.folder` says what is in the folder, :mod:`~agentenvs.harness.workers` how episodes are played.
+Every started episode counts; a stream (``order`` given) is one policy through a declared order of episodes.
 """
 
 from __future__ import annotations
 
-import json
-import queue
-import secrets
-import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
+from agentenvs._version import __version__
 from agentenvs.core import registry
-from agentenvs.core.canon import JSON, canonical, digest
+from agentenvs.core.canon import JSON, digest
 from agentenvs.core.environment import Environment
 from agentenvs.core.errors import ConfigError
-from agentenvs.core.policy import Learner, Policy, Privileged
+from agentenvs.core.policy import Policy, Privileged
 from agentenvs.core.spec import EnvSpec, SplitSpec
 from agentenvs.core.streams import Stream, scenario_key
 from agentenvs.core.task import TaskRef
+from agentenvs.harness import folder as folders
 from agentenvs.harness import manifest as manifests
 from agentenvs.harness.policies import PolicyFactory, resolve, source_digest
-from agentenvs.harness.rollout import Episode, EpisodeSummary, play
+from agentenvs.harness.rollout import Episode, EpisodeSummary
 from agentenvs.harness.summary import summarize
+from agentenvs.harness.workers import Crew
 
 RewardVisible = Literal["none", "true", "flipped", "random"]
 
@@ -61,7 +53,9 @@ class RunConfig:
     order: tuple[int, ...] | None = None
     """Indices of a stream, in order; one policy lives through them."""
     reward_visible: RewardVisible = "none"
-    """What a learning policy sees of the reward: a control for in-context learning."""
+    """What the policy of a stream sees of the reward: a control for in-context learning."""
+    episode_seconds: float | None = None
+    """Wall limit of an episode; what overruns is cut, and its ending says so. None for none."""
     settings: Any = None
     """Settings of the ``openai`` policy."""
 
@@ -82,12 +76,12 @@ class RunResult:
     @property
     def complete(self) -> bool:
         """Whether every planned episode was played."""
-        return len(self.episodes) == self.planned
+        return self.manifest.complete
 
     @property
     def clean(self) -> bool:
-        """Whether the run is complete and nothing failed outside the worlds."""
-        return self.complete and not self.interrupted and all(episode.error is None for episode in self.episodes)
+        """Whether the run is complete and nothing failed outside the worlds: what the exit status tells."""
+        return self.complete and all(episode.error is None for episode in self.episodes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +92,13 @@ class Plan:
     split: SplitSpec
     indices: tuple[int, ...]
     factory: PolicyFactory
+    options: dict[str, JSON]
+    """Every option of the environment that belongs to the episodes, with its value."""
+    budgets: dict[str, int]
+
+    def workers(self, config: RunConfig) -> int:
+        """Return how many workers play it: one for a stream, else as many as asked for and of use."""
+        return 1 if config.order is not None else min(config.concurrency, len(self.indices))
 
 
 Progress = Callable[[int, int, int], None]
@@ -111,20 +112,17 @@ def plan(config: RunConfig) -> Plan:
         UserError: Some subclass: no such environment, split, index, option or policy, or numbers that make no sense.
     """
     spec = registry.spec(config.env)
-    if config.concurrency < 1:
-        raise ConfigError(f"concurrency {config.concurrency} makes no sense", fix="give 1 or more")
-    if config.episodes is not None and config.episodes < 1:
-        raise ConfigError(f"{config.episodes} episodes make no run", fix="give 1 or more")
+    _check(config)
     env = registry.make_from(spec, **config.options)
     try:
         split = _split(env, config.split or spec.default_split)
         indices = _indices(config, split)
         for index in (indices[0], indices[-1]):
             env.check_ref(TaskRef(split.name, index))
+        options, budgets = env.public_options(), env.declared_budgets()
     finally:
         env.close()
-    factory = resolve(config.policy, spec, config.settings)
-    return Plan(spec, split, indices, factory)
+    return Plan(spec, split, indices, resolve(config.policy, spec, config.settings), options, budgets)
 
 
 def evaluate(config: RunConfig, progress: Progress | None = None) -> RunResult:
@@ -132,106 +130,87 @@ def evaluate(config: RunConfig, progress: Progress | None = None) -> RunResult:
 
     A keyboard interrupt ends the running episodes as abandoned, writes everything, and returns an incomplete result.
 
+    Args:
+        config: What to evaluate.
+        progress: Told of every ended episode, from the workers' threads, one at a time.
+
     Raises:
-        UserError: As for :func:`plan`; nothing was written.
+        UserError: As for :func:`plan`, and nothing was written; or a stream's policy cannot go on, or the disk is full,
+            and what ended before was written.
     """
     planned = plan(config)
+    stream = config.order is not None
     # A policy that cannot be made is the user's mistake, to be told before the first episode and not once in each.
-    probe = planned.factory()
-    folder = _folder(config, planned.spec)
-    runner = _Runner(config, planned, folder, progress)
-    runner.run(probe)
-    result = _write_end(config, planned, folder, runner.episodes, probe)
-    return replace(result, interrupted=runner.interrupted)
+    policies = [planned.factory() for _ in range(planned.workers(config))]
+    folder = folders.make_folder(config.out, planned.spec.slug, config.policy)
+    table = _Table(folder, len(planned.indices), progress)
+    crew = Crew(
+        lambda: registry.make_from(planned.spec, **config.options),
+        planned.factory,
+        [TaskRef(planned.split.name, index) for index in planned.indices],
+        table.add,
+        shown=partial(shown_reward, config.reward_visible, planned.spec) if stream else None,
+        seconds=config.episode_seconds,
+    )
+    crew.run(policies)
+    result = _write_end(config, planned, folder, table.episodes, policies[0], crew.interrupted)
+    if crew.failure is not None:
+        raise crew.failure
+    return result
 
 
-class _Runner:
-    def __init__(self, config: RunConfig, planned: Plan, folder: Path, progress: Progress | None) -> None:
-        self.config = config
-        self.planned = planned
-        self.folder = folder
-        self.progress = progress
+class _Table:
+    """The episodes that ended so far: on disk, in memory, on the screen."""
+
+    def __init__(self, folder: Path, planned: int, progress: Progress | None) -> None:
         self.episodes: list[EpisodeSummary] = []
-        self._lock = threading.Lock()
-        self._stop = threading.Event()
-        self.interrupted = False
-        self._failure: BaseException | None = None
-        self._todo: queue.SimpleQueue[tuple[int, int]] = queue.SimpleQueue()
-        for number, index in enumerate(planned.indices):
-            self._todo.put((number, index))
+        self._folder = folder
+        self._planned = planned
+        self._progress = progress
 
-    def run(self, first: Policy) -> None:
-        """Play everything; return when all ended or an interrupt stopped them."""
-        count = 1 if self.config.order is not None else min(self.config.concurrency, len(self.planned.indices))
-        policies = [first, *(self.planned.factory() for _ in range(count - 1))]
-        threads = [threading.Thread(target=self._work, args=(policy,), daemon=True) for policy in policies]
-        for thread in threads:
-            thread.start()
-        try:
-            for thread in threads:
-                while thread.is_alive():
-                    thread.join(0.2)
-        except KeyboardInterrupt:
-            self.interrupted = True
-            self._stop.set()
-            for thread in threads:
-                thread.join(10.0)
-        if self._failure is not None:
-            raise self._failure
+    def add(self, episode: Episode) -> None:
+        """Take an episode; callers take turns."""
+        folders.keep(self._folder, episode)
+        self.episodes.append(episode.summary)
+        if self._progress is not None:
+            won = sum(done.success for done in self.episodes)
+            self._progress(len(self.episodes), self._planned, won)
 
-    def _work(self, policy: Policy) -> None:
-        env = registry.make_from(self.planned.spec, **self.config.options)
-        try:
-            while not self._stop.is_set():
-                try:
-                    number, index = self._todo.get_nowait()
-                except queue.Empty:
-                    return
-                self._one(env, policy, number, index)
-        except BaseException as error:  # noqa: BLE001 - boundary of a thread: the caller's thread raises it
-            self._failure = error
-            self._stop.set()
-        finally:
-            env.close()
-            close = getattr(policy, "close", None)
-            if callable(close):
-                close()
 
-    def _one(self, env: Environment, policy: Policy, number: int, index: int) -> None:
-        learner = policy if isinstance(policy, Learner) else None
-        library = learner.library_digest() if learner is not None else None
-        ref = TaskRef(self.planned.split.name, index)
-        episode = play(env, policy, ref, number=number, library=library, stop=self._stop.is_set)
-        self._keep(episode)
-        if learner is not None and self.config.order is not None:
-            learner.episode_ended(episode.record, self._shown(episode.summary))
+def shown_reward(kind: RewardVisible, spec: EnvSpec, summary: EpisodeSummary) -> float | None:
+    """Return the reward of an episode as far as a policy that learns may see it.
 
-    def _keep(self, episode: Episode) -> None:
-        number = episode.summary.number
-        (self.folder / "records" / f"{number:06d}.jsonl").write_bytes(episode.record)
-        sidecar = json.dumps(episode.sidecar, ensure_ascii=False, default=repr)
-        (self.folder / "sidecars" / f"{number:06d}.json").write_text(sidecar, encoding="utf-8", errors="replace")
-        with self._lock:
-            self.episodes.append(episode.summary)
-            with (self.folder / "episodes.jsonl").open("a", encoding="utf-8") as table:
-                table.write(canonical(episode.summary.to_json()) + "\n")
-            if self.progress is not None:
-                won = sum(done.success for done in self.episodes)
-                self.progress(len(self.episodes), len(self.planned.indices), won)
+    ``flipped`` mirrors it in the environment's range; ``random`` is one of the range's ends, drawn from a stream of the
+    episode's address and number, so that every policy is told the same.
+    """
+    low, high = spec.reward_range
+    match kind:
+        case "none":
+            return None
+        case "true":
+            return summary.reward
+        case "flipped":
+            return low + high - summary.reward
+        case "random":
+            key = scenario_key(spec.slug, summary.split, summary.index)
+            return low if Stream(key, f"reward-visible/{summary.number}").chance(1, 2) else high
 
-    def _shown(self, summary: EpisodeSummary) -> float | None:
-        """Return the reward as far as the policy may see it."""
-        low, high = self.planned.spec.reward_range
-        match self.config.reward_visible:
-            case "none":
-                return None
-            case "true":
-                return summary.reward
-            case "flipped":
-                return low + high - summary.reward
-            case "random":
-                key = scenario_key(self.planned.spec.slug, summary.split, summary.index)
-                return low if Stream(key, f"reward-visible/{summary.number}").chance(1, 2) else high
+
+def _check(config: RunConfig) -> None:
+    if config.concurrency < 1:
+        raise ConfigError(f"concurrency {config.concurrency} makes no sense", fix="give 1 or more")
+    if config.episodes is not None and config.episodes < 1:
+        raise ConfigError(f"{config.episodes} episodes make no run", fix="give 1 or more")
+    if config.episode_seconds is not None and not config.episode_seconds > 0:
+        raise ConfigError(f"a wall limit of {config.episode_seconds} s leaves no time", fix="give more than 0")
+    if config.order is None and config.reward_visible != "none":
+        raise ConfigError(
+            f"reward visible {config.reward_visible!r} has no effect here",
+            why="only the policy of a stream sees ended episodes",
+            fix="give --stream as well",
+        )
+    if config.order is not None and config.start:
+        raise ConfigError("a stream starts where its order says", fix="leave out --start")
 
 
 def _split(env: Environment, name: str) -> SplitSpec:
@@ -245,7 +224,9 @@ def _indices(config: RunConfig, split: SplitSpec) -> tuple[int, ...]:
             raise ConfigError("the order of the stream is empty", fix="give at least one index")
         if split.size is not None and not all(0 <= index < split.size for index in config.order):
             raise ConfigError(f"the order names indices that split {split.name!r} does not have")
-        return config.order
+        if (config.episodes or 0) > len(config.order):
+            raise ConfigError(f"the order names {len(config.order)} episodes, not {config.episodes}")
+        return config.order[: config.episodes]
     left = ENDLESS_EPISODES if split.size is None else split.size - config.start
     count = left if config.episodes is None else config.episodes
     if split.size is not None and count > left:
@@ -259,56 +240,43 @@ def _indices(config: RunConfig, split: SplitSpec) -> tuple[int, ...]:
     return tuple(range(config.start, config.start + count))
 
 
-def _folder(config: RunConfig, spec: EnvSpec) -> Path:
-    name = config.policy.replace(":", "-").replace("/", "-")
-    stamp = f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
-    folder = config.out or Path("runs") / f"{spec.slug}--{name}" / stamp
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ConfigError(f"{folder} is not empty", why="a run never overwrites another", fix="give another --out")
-    try:
-        for part in ("records", "sidecars"):
-            (folder / part).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise ConfigError(
-            f"the run folder {folder} cannot be made", why=str(error), fix="give another --out"
-        ) from error
-    return folder
-
-
 def _write_end(
-    config: RunConfig, planned: Plan, folder: Path, episodes: Sequence[EpisodeSummary], policy: Policy
-) -> RunResult:
-    ordered = tuple(sorted(episodes, key=lambda episode: episode.number))
-    summary = summarize(ordered)
-    made = _manifest(config, planned, folder, ordered, summary, policy)
-    (folder / "manifest.json").write_bytes(made.to_bytes())
-    (folder / "summary.json").write_text(canonical(summary) + "\n", encoding="utf-8")
-    result = RunResult(folder, summary, made, ordered, len(planned.indices))
-    from agentenvs.harness.report import write_report
-
-    write_report([folder], folder / "report.html")
-    return result
-
-
-def _manifest(
     config: RunConfig,
     planned: Plan,
     folder: Path,
     episodes: Sequence[EpisodeSummary],
-    summary: dict[str, JSON],
     policy: Policy,
-) -> manifests.Manifest:
-    env = registry.make_from(planned.spec, **config.options)
-    options = env.public_options()
-    budgets = env.declared_budgets()
-    env.close()
-    records = [(folder / "records" / f"{episode.number:06d}.jsonl").read_bytes() for episode in episodes]
+    interrupted: bool,
+) -> RunResult:
+    from agentenvs.harness.report import write_report
+
+    ordered = tuple(sorted(episodes, key=lambda episode: episode.number))
+    summary = summarize(ordered)
+    complete = len(ordered) == len(planned.indices) and not interrupted
+    made = _manifest(config, planned, policy, _Came(folder, ordered, summary, complete))
+    folders.write_json(folder / "summary.json", summary)
+    (folder / "manifest.json").write_bytes(made.to_bytes())
+    write_report([folder], folder / "report.html")
+    return RunResult(folder, summary, made, ordered, len(planned.indices), interrupted)
+
+
+class _Came(NamedTuple):
+    """What came of a run."""
+
+    folder: Path
+    episodes: tuple[EpisodeSummary, ...]
+    summary: dict[str, JSON]
+    complete: bool
+
+
+def _manifest(config: RunConfig, planned: Plan, policy: Policy, came: _Came) -> manifests.Manifest:
+    seconds = config.episode_seconds
     return manifests.Manifest(
         run_id=manifests.uuid7(),
         submission_id=None,
         created=manifests.now(),
         suite=manifests.suite_entry(),
-        envs=[manifests.env_entry(planned.spec, planned.split, len(planned.indices), options, budgets)],
+        envs=[manifests.env_entry(planned.spec, planned.split, len(planned.indices), planned.options, planned.budgets)],
         user=None,
         agent=manifests.AgentEntry(
             name=config.policy,
@@ -323,19 +291,20 @@ def _manifest(
         ),
         model=getattr(policy, "model_entry", None),
         harness=manifests.HarnessEntry(
-            version=manifests.suite_entry().version,
-            concurrency=config.concurrency,
-            retries=0,
+            version=__version__,
+            concurrency=planned.workers(config),
+            retries=getattr(config.settings, "retries", 0),
+            episode_milliseconds=None if seconds is None else round(seconds * 1000),
             stream=config.order is not None,
             order=None if config.order is None else list(config.order),
             reward_visible=config.reward_visible,
         ),
         machine=manifests.machine_entry(),
         price_table=None,
-        results=manifests.results(summary),
-        complete=len(episodes) == len(planned.indices),
-        episode_table_digest=digest([episode.to_json() for episode in episodes]),
-        merkle_root=manifests.merkle_root(records),
+        results=manifests.results(came.summary),
+        complete=came.complete,
+        episode_table_digest=digest([episode.to_json() for episode in came.episodes]),
+        merkle_root=manifests.merkle_root(folders.read_leaves(came.folder, came.episodes)),
         signatures=[],
         exclusions=[],
     )

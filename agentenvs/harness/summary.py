@@ -13,12 +13,14 @@ from agentenvs_scoring.stats import smallest_difference, wilson
 def summarize(episodes: Sequence[EpisodeSummary]) -> dict[str, JSON]:
     """Return the summary of a run; every started episode counts.
 
-    The interval is Wilson's at 95 %. Steps against par count won episodes whose par is known.
+    The interval is Wilson's at 95 %. Steps against par are sums of turns over sums of par, of won episodes and of all,
+    where par is known.
     """
     kinds = sorted({episode.kind for episode in episodes if episode.kind is not None})
     return {
         **_row(episodes),
         "endings": dict(sorted(Counter(episode.ending for episode in episodes).items())),
+        "stopped": sum(episode.stopped is not None for episode in episodes),
         "errors": sum(episode.error is not None for episode in episodes),
         "interval": "Wilson 95 %",
         "usage": _usage(episodes),
@@ -33,7 +35,6 @@ def _row(episodes: Sequence[EpisodeSummary]) -> dict[str, JSON]:
     rate = len(won) / count if count else 0.0
     low, high = wilson(len(won), count)
     turns = sum(episode.turns for episode in episodes)
-    known = [(episode.turns, episode.par) for episode in won if episode.par]
     return {
         "episodes": count,
         "successes": len(won),
@@ -44,9 +45,15 @@ def _row(episodes: Sequence[EpisodeSummary]) -> dict[str, JSON]:
         "mean_return": sum(episode.episode_return for episode in episodes) / count if count else 0.0,
         "mean_turns": turns / count if count else 0.0,
         "mean_turns_won": sum(episode.turns for episode in won) / len(won) if won else None,
-        "turns_over_par": sum(t for t, _ in known) / sum(p for _, p in known) if known else None,
+        "turns_over_par": _over_par(won),
+        "turns_over_par_all": _over_par(episodes),
         "invalid_rate": sum(episode.invalid for episode in episodes) / turns if turns else 0.0,
     }
+
+
+def _over_par(episodes: Iterable[EpisodeSummary]) -> float | None:
+    known = [(episode.turns, episode.par) for episode in episodes if episode.par]
+    return sum(turns for turns, _ in known) / sum(par for _, par in known) if known else None
 
 
 def _usage(episodes: Iterable[EpisodeSummary]) -> dict[str, int | None]:

@@ -6,7 +6,10 @@ All started episodes count in ``n``. Only ``+ - * /`` and ``sqrt`` are used, so 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
+
+from agentenvs.core.streams import Stream
 
 Z95 = 1.959963984540054
 """97.5 % quantile of the standard normal distribution."""
@@ -20,6 +23,11 @@ class Interval(NamedTuple):
 
     low: float
     high: float
+
+
+def mean(values: Sequence[float]) -> float:
+    """Return the arithmetic mean, summed in order; 0.0 of nothing."""
+    return sum(values) / len(values) if values else 0.0
 
 
 def wilson(successes: int, episodes: int, z: float = Z95) -> Interval:
@@ -64,3 +72,77 @@ def smallest_difference(rate: float, episodes: int) -> float:
     low, high = wilson(round(rate * episodes), episodes)
     middle = rate if 0.0 < rate < 1.0 else (low + high) / 2
     return min((Z95 + Z80) * math.sqrt(2 * middle * (1 - middle) / episodes), 1.0)
+
+
+def pass_at(successes: int, trials: int, k: int) -> float:
+    """Return pass@k of one task: the chance that at least one of ``k`` of its trials succeeded.
+
+    Source: M. Chen et al. (2021), Evaluating Large Language Models Trained on Code, equation 1:
+    ``1 - C(n - c, k) / C(n, k)``, unbiased, in whole numbers up to the last division.
+
+    Args:
+        successes: Trials that succeeded.
+        trials: Trials in all; best at least ``2 k``.
+        k: Trials drawn, without putting back.
+
+    Raises:
+        ValueError: ``k`` is not in ``1 .. trials``, or more trials succeeded than there were.
+    """
+    _check_trials(successes, trials, k)
+    every = math.comb(trials, k)
+    return (every - math.comb(trials - successes, k)) / every
+
+
+def pass_all(successes: int, trials: int, k: int) -> float:
+    """Return pass^k of one task: the chance that all of ``k`` of its trials succeeded.
+
+    Source: S. Yao et al. (2024), tau-bench, section 3: ``C(c, k) / C(n, k)``.
+
+    Args:
+        successes: Trials that succeeded.
+        trials: Trials in all; best at least ``2 k``.
+        k: Trials drawn, without putting back.
+
+    Raises:
+        ValueError: ``k`` is not in ``1 .. trials``, or more trials succeeded than there were.
+    """
+    _check_trials(successes, trials, k)
+    return math.comb(successes, k) / math.comb(trials, k)
+
+
+def clustered_bootstrap(clusters: Sequence[Sequence[float]], key: bytes, resamples: int = 10_000) -> Interval:
+    """Return the 95 % percentile interval of the mean over clusters, by a two-stage bootstrap.
+
+    The unit of sampling is the task, its trials are nested: tasks are drawn with putting back, then as many trials of
+    each as it has. The statistic is the mean of the tasks' means. Seeded, so the same key gives the same interval.
+
+    Source: A. C. Davison and D. V. Hinkley (1997), Bootstrap Methods and their Application, section 3.8; why clusters:
+    E. Miller (2024), Adding Error Bars to Evals.
+
+    Args:
+        clusters: The values of each task's trials.
+        key: Seed, e.g. the digest of a run; up to 64 bytes.
+        resamples: Draws; 10,000 or more for what is published.
+
+    Raises:
+        ValueError: No cluster, an empty one, or fewer than 40 resamples (the 2.5 % quantile needs one on each side).
+    """
+    if not clusters or not all(clusters):
+        raise ValueError("a bootstrap needs at least one cluster, and one value in each")
+    if resamples < 40:
+        raise ValueError(f"{resamples} resamples do not reach the 2.5 % quantile")
+    stream = Stream(key, "stats.bootstrap")
+    means = sorted(
+        mean([_resampled(stream.choice(clusters), stream) for _ in range(len(clusters))]) for _ in range(resamples)
+    )
+    tail = resamples // 40
+    return Interval(means[tail - 1], means[resamples - tail])
+
+
+def _resampled(values: Sequence[float], stream: Stream) -> float:
+    return values[0] if len(values) == 1 else mean([stream.choice(values) for _ in range(len(values))])
+
+
+def _check_trials(successes: int, trials: int, k: int) -> None:
+    if not 1 <= k <= trials or not 0 <= successes <= trials:
+        raise ValueError(f"k = {k} of {trials} trials, {successes} of which succeeded")
