@@ -1,0 +1,153 @@
+"""Which real games a data folder holds: a split for each folder of games, each game once, in the order of their paths.
+
+Nothing of a game is parsed here: a file is hashed, and its end says whether the release calls it solvable. What a
+caller has kept of an earlier listing is taken for files of the same size and time, so that a listing of thousands costs
+a look at each. Filters as the original's: no movable-receptacle or sliced tasks, none marked unsolvable.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from agentenvs.core.canon import clean_text, digest, sha256
+from agentenvs.core.errors import DataError
+from agentenvs_scenarios.household.load import GAME_FILE, read_bytes, read_document
+
+RELEASE_FOLDER: Final = "json_2.1.1"
+RESERVED: Final = ("train", "builtin")
+"""Names of splits that mean something else; a folder of that name becomes ``alfworld_<name>``."""
+
+_DEPTH: Final = 4
+"""Folders below the root in which games are looked for: split, task, trial, and one to spare."""
+
+_FOREIGN: Final = ("movable", "Sliced")
+_END = re.compile(rb'"solvable"\s*:\s*(true|false)\s*\}\s*\Z')
+
+
+class GameFile(NamedTuple):
+    """One game file, looked at from outside."""
+
+    path: str
+    size: int
+    mtime_ns: int
+    sha256: str
+    solvable: bool
+    """What the release says of it; some it calls unsolvable are not."""
+
+
+class GameSplit(NamedTuple):
+    """The games of one folder."""
+
+    name: str
+    games: tuple[GameFile, ...]
+    panel: str
+    """SHA-256 over names and contents of the games, in order: equal for equal panels, wherever they lie."""
+
+
+class Listing(NamedTuple):
+    """What a data folder holds."""
+
+    splits: tuple[GameSplit, ...]
+    files: dict[str, GameFile]
+    """Every game file by path, unsolvable ones too, to be handed to the next listing."""
+
+
+def find_games(root: Path, known: Mapping[str, GameFile] | None = None) -> Listing:
+    """List the games of a data folder.
+
+    Args:
+        root: The folder ``json_2.1.1``, its parent, or a single split's folder.
+        known: Files of an earlier listing, by path.
+
+    Raises:
+        DataError: There is no such folder, it cannot be read, it holds no game, or a file is torn.
+    """
+    folder = _data_folder(root)
+    known = known or {}
+    files: dict[str, GameFile] = {}
+    found: dict[str, list[tuple[str, GameFile]]] = {}
+    for parts in _walk(folder):
+        relative = "/".join(parts)
+        if any(word in relative for word in _FOREIGN):
+            continue
+        game = _look_at(folder.joinpath(*parts, GAME_FILE), known)
+        files[game.path] = game
+        if game.solvable:
+            split, name = (parts[0], "/".join(parts[1:])) if len(parts) > 2 else (folder.name, relative)
+            found.setdefault(_split_name(split), []).append((name, game))
+    if not found:
+        raise _useless(root, f"no file {GAME_FILE} of a solvable game is in it")
+    return Listing(tuple(_split(name, found[name]) for name in sorted(found)), files)
+
+
+def _split(name: str, games: list[tuple[str, GameFile]]) -> GameSplit:
+    games.sort()
+    panel = digest([[relative, game.sha256] for relative, game in games])
+    return GameSplit(name, tuple(game for _, game in games), panel)
+
+
+def _split_name(folder: str) -> str:
+    name = re.sub(r"[^\w.-]", "_", folder)
+    return f"alfworld_{name}" if name in RESERVED else name
+
+
+def _data_folder(root: Path) -> Path:
+    """Return the folder whose children are splits (or tasks), as an absolute path."""
+    folder = root.expanduser().absolute()
+    if not folder.is_dir():
+        raise _useless(root, "there is no such folder")
+    releases = sorted(child for child in folder.glob("json_*") if child.is_dir())
+    if (folder / RELEASE_FOLDER) in releases:
+        return folder / RELEASE_FOLDER
+    return releases[-1] if releases else folder
+
+
+def _walk(folder: Path) -> Iterator[tuple[str, ...]]:
+    """Yield the folders that hold a game, as parts relative to ``folder``; links are followed, depth is bounded."""
+    todo: list[tuple[str, ...]] = [()]
+    while todo:
+        parts = todo.pop()
+        try:
+            with os.scandir(folder.joinpath(*parts)) as entries:
+                children = sorted((entry.name, entry.is_dir()) for entry in entries if _is_text(entry.name))
+        except OSError as error:
+            raise _useless(folder.joinpath(*parts), f"it cannot be read ({error})") from error
+        if (GAME_FILE, False) in children:
+            yield parts
+        if len(parts) < _DEPTH:
+            todo += [(*parts, name) for name, is_folder in children if is_folder]
+
+
+def _is_text(name: str) -> bool:
+    """Whether a file name has a UTF-8 form; one without could stand in no listing."""
+    return clean_text(name) == name
+
+
+def _look_at(path: Path, known: Mapping[str, GameFile]) -> GameFile:
+    try:
+        status = path.stat()
+    except OSError as error:
+        raise _useless(path, f"it cannot be read ({error})") from error
+    kept = known.get(str(path))
+    if kept is not None and (kept.size, kept.mtime_ns) == (status.st_size, status.st_mtime_ns):
+        return kept
+    data = read_bytes(path)
+    return GameFile(str(path), status.st_size, status.st_mtime_ns, sha256(data), _is_solvable(data, str(path)))
+
+
+def _is_solvable(data: bytes, source: str) -> bool:
+    """Read the mark at the end of the file, or the whole file where it is not there; no mark is no."""
+    match = _END.search(data, max(len(data) - 200, 0))
+    return match[1] == b"true" if match else read_document(data, source).get("solvable") is True
+
+
+def _useless(folder: Path, why: str) -> DataError:
+    return DataError(
+        f"no games can be read from {folder}",
+        why=why,
+        fix=f"give the folder {RELEASE_FOLDER} of an ALFWorld data release, its parent, or one split's folder",
+    )
