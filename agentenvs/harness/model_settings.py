@@ -206,6 +206,8 @@ def _check_url(text: str) -> None:
 
 
 def _read(name: str, value: Any) -> Any:
+    if name in _PRICES and isinstance(value, int | float):
+        return Decimal(repr(value))
     if not isinstance(value, str):
         return value
     try:

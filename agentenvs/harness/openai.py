@@ -189,7 +189,8 @@ class OpenAIPolicy:
             "sampling": self._sampling,
             "usage": self.usage,
             "failures": dict(sorted(self._failures.items())),
-            "calls": self._calls,
+            # Copies: a run may ask from another thread, about an episode it has cut.
+            "calls": [dict(line) for line in list(self._calls)],
         }
 
     # ---- the machinery ---------------------------------------------------------------------------------------------
