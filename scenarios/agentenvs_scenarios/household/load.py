@@ -297,4 +297,5 @@ def _accepts(
     table: dict[str, set[str]] = {}
     for receptacle, thing in facts.get("cancontain", []):
         table.setdefault(_class(receptacle), set()).add(_class(thing))
-    return tuple((cls, tuple(sorted(table[cls] & classes))) for cls in sorted(present & table.keys()))
+    rows = ((cls, tuple(sorted(table[cls] & classes))) for cls in sorted(present & table.keys()))
+    return tuple(row for row in rows if row[1])

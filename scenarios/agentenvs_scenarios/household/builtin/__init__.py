@@ -125,7 +125,8 @@ def _accepts(
     known: Tables, receptacles: tuple[Receptacle, ...], things: tuple[Thing, ...]
 ) -> tuple[tuple[str, tuple[str, ...]], ...]:
     classes = sorted({thing.cls for thing in things})
-    return tuple(
+    rows = (
         (cls, tuple(item for item in classes if cls in known.accepts.get(item, ())))
         for cls in sorted({receptacle.cls for receptacle in receptacles})
     )
+    return tuple(row for row in rows if row[1])
