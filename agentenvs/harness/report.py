@@ -14,10 +14,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from agentenvs.core.canon import JSON
 from agentenvs.core.errors import DataError
+from agentenvs.harness.manifest import Manifest, read_manifest
+from agentenvs_scoring.stats import episodes_to_tell
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -26,6 +28,8 @@ MAX_TRANSCRIPTS = 24
 """Episodes of a run shown turn by turn; all others are in the run folder."""
 
 _MAX_TURNS_SHOWN = 200
+_MAX_TEXT_SHOWN = 4_000
+_WANTED_DIFFERENCE = 0.05
 
 
 @dataclass(frozen=True)
@@ -33,21 +37,21 @@ class Run:
     """A run folder, read."""
 
     folder: Path
-    manifest: dict[str, JSON]
+    manifest: Manifest
     summary: dict[str, JSON]
     episodes: list[dict[str, JSON]]
 
     @property
     def name(self) -> str:
         """The policy, with the model where there is one."""
-        model = self.manifest["model"]
-        return f"{self.manifest['agent']['name']} {model['id']}" if model else str(self.manifest["agent"]["name"])
+        agent, model = self.manifest.agent, self.manifest.model
+        return f"{agent.name} {model.id}" if model else agent.name
 
     @property
     def title(self) -> str:
         """Environment and split."""
-        entry = self.manifest["envs"][0]
-        return f"{entry['env_id']} · {entry['split']}"
+        entry = self.manifest.envs[0]
+        return f"{entry.env_id} · {entry.split}"
 
     @cached_property
     def transcripts(self) -> list[dict[str, JSON]]:
@@ -80,8 +84,8 @@ def read_run(folder: Path) -> Run:
     Raises:
         DataError: The folder is no run folder, or was not finished.
     """
+    manifest = read_manifest(folder / "manifest.json")
     try:
-        manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
         summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
         lines = (folder / "episodes.jsonl").read_text(encoding="utf-8").splitlines()
         episodes = sorted((json.loads(line) for line in lines), key=lambda episode: episode["number"])
@@ -99,6 +103,18 @@ def write_report(folders: Sequence[Path], path: Path) -> None:
         DataError: A folder is no run folder.
     """
     runs = [read_run(folder) for folder in folders]
+    page = _template().render(
+        runs=runs,
+        kinds=_kinds(runs),
+        steps={run.folder: next_steps(run) for run in runs},
+        title=" / ".join(dict.fromkeys(run.title for run in runs)),
+        comparable=all(_played(run) == _played(runs[0]) for run in runs),
+        max_turns=_MAX_TURNS_SHOWN,
+    )
+    path.write_text(page, encoding="utf-8", errors="replace")
+
+
+def _template() -> Template:
     environment = Environment(
         loader=PackageLoader("agentenvs.harness"),
         autoescape=True,
@@ -108,13 +124,24 @@ def write_report(folders: Sequence[Path], path: Path) -> None:
     )
     environment.filters["percent"] = percent
     environment.filters["number"] = number
-    page = environment.get_template("report.html.j2").render(
-        runs=runs,
-        kinds=_kinds(runs),
-        title=" / ".join(dict.fromkeys(run.title for run in runs)),
-        max_turns=_MAX_TURNS_SHOWN,
-    )
-    path.write_text(page, encoding="utf-8", errors="replace")
+    environment.filters["visible"] = visible
+    return environment.get_template("report.html.j2")
+
+
+def next_steps(run: Run) -> list[tuple[str, str]]:
+    """Return what to do after a run: what for, and the command line; an empty one where it is only advice."""
+    entry, said = run.manifest.envs[0], run.summary
+    steps = [("Check that the actions really lead there", f"agentenvs replay {run.folder}")]
+    if not run.manifest.complete:
+        steps.insert(0, ("The run is incomplete: these numbers are of the episodes that were started", ""))
+    lost = next((episode for episode in run.episodes if not episode["success"]), None)
+    if lost is not None:
+        play = f"agentenvs play {entry.env_id} --split {entry.split} --index {lost['index']}"
+        steps.append(("Try an episode it lost yourself", play))
+    needed = episodes_to_tell(said["success_rate"], _WANTED_DIFFERENCE)
+    if said["episodes"] < needed:
+        steps.append((f"To tell 5 points apart, play about {needed:,} episodes", ""))
+    return steps
 
 
 def table(runs: Iterable[Run]) -> Table:
@@ -147,9 +174,12 @@ def plain(text: str) -> str:
     """Return text without control characters and markup, fit for a terminal."""
     from rich.markup import escape
 
-    return escape(
-        "".join(char if char.isprintable() or char in "\n\t" else "\N{REPLACEMENT CHARACTER}" for char in text)
-    )
+    return escape(visible(text))
+
+
+def visible(text: str) -> str:
+    """Return text with every character that does not print (controls, direction marks) replaced by one that does."""
+    return "".join(char if char.isprintable() or char in "\n\t" else "\N{REPLACEMENT CHARACTER}" for char in text)
 
 
 def percent(value: float | None) -> str:
@@ -191,16 +221,28 @@ def _kinds(runs: Sequence[Run]) -> list[str]:
     return sorted({kind for run in runs for kind in run.summary["kinds"]})
 
 
+def _played(run: Run) -> tuple[Any, list[JSON]]:
+    """Return what must be equal for two runs to be compared: the environment as it was made, and the scenarios."""
+    return run.manifest.envs[0], [episode["scenario_digest"] for episode in run.episodes]
+
+
 def _words(folder: Path, episode: int) -> dict[str, JSON]:
     try:
         sidecar = json.loads((folder / "sidecars" / f"{episode:06d}.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {"first": "(the sidecar is missing)", "said": [], "reasons": []}
     return {
-        "first": sidecar["first_observation"],
-        "said": [{**turn, "action": _spelled(turn["action"])} for turn in sidecar["turns"]],
+        "first": _short(sidecar["first_observation"] or "(the environment failed before it showed anything)"),
+        "said": [
+            {**turn, "action": _short(_spelled(turn["action"])), "observation": _short(turn["observation"])}
+            for turn in sidecar["turns"][:_MAX_TURNS_SHOWN]
+        ],
         "reasons": sidecar["verdict"]["reasons"],
     }
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _MAX_TEXT_SHOWN else text[:_MAX_TEXT_SHOWN] + " […]"
 
 
 def _spelled(action: JSON) -> str:

@@ -74,6 +74,23 @@ def smallest_difference(rate: float, episodes: int) -> float:
     return min((Z95 + Z80) * math.sqrt(2 * middle * (1 - middle) / episodes), 1.0)
 
 
+def episodes_to_tell(rate: float, difference: float) -> int:
+    """Return how many episodes an arm it takes to tell two success rates apart: the inverse of the above.
+
+    Args:
+        rate: Success rate in [0, 1] near which both arms lie; taken as at least ``difference`` away from 0 and 1,
+            where the rate was measured on too few episodes to believe in certainty.
+        difference: To be seen, in (0, 0.5].
+
+    Raises:
+        ValueError: A difference that is not in that range.
+    """
+    if not 0.0 < difference <= 0.5:
+        raise ValueError(f"a difference of {difference} cannot be planned for")
+    middle = min(max(rate, difference), 1 - difference)
+    return math.ceil(2 * middle * (1 - middle) * (Z95 + Z80) ** 2 / (difference * difference))
+
+
 def pass_at(successes: int, trials: int, k: int) -> float:
     """Return pass@k of one task: the chance that at least one of ``k`` of its trials succeeded.
 
