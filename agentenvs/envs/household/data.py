@@ -94,7 +94,8 @@ def load_scenario(game: GameFile) -> Scenario:
     Raises:
         DataError: The file is no game, or has changed since it was listed.
     """
-    return _scenarios.get(game.sha256, lambda: _load(game))
+    # The name is part of a scenario, and two files may be equal.
+    return _scenarios.get((_name(game), game.sha256), lambda: _load(game))
 
 
 def layout_of(scenario: Scenario, profile: Profile, text: TextVersion | None, aliases: bool) -> Layout:
@@ -111,7 +112,11 @@ def _load(game: GameFile) -> Scenario:
             why="its content is not what it was when the folder was listed",
             fix="start again, so that the folder is listed anew",
         )
-    return parse_game(data, "/".join(Path(game.path).parts[-3:-1]), game.path)
+    return parse_game(data, _name(game), game.path)
+
+
+def _name(game: GameFile) -> str:
+    return "/".join(Path(game.path).parts[-3:-1])
 
 
 def cache_folder() -> Path:

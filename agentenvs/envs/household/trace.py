@@ -21,7 +21,7 @@ from typing import Final, TypeAlias
 
 from agentenvs.core.trace import Fact
 from agentenvs.core.turn import TraceParts
-from agentenvs.envs.household.actions import CLEAN_WITH, COOL_WITH, HEAT_WITH, MOVE, TAKE, USE
+from agentenvs.envs.household.actions import CLEAN_WITH, COOL_WITH, HEAT_WITH, MOVE, TAKE, USE, command_text
 from agentenvs.envs.household.layout import CLEAN, CONTAINER, COOL, HOT, STATE_BITS, WANTED, Layout
 from agentenvs.envs.household.rules import Event
 
@@ -105,6 +105,7 @@ class Seen:
             tuple([Fact(*fact, first.get(fact)) for fact in used(layout, event)]),
             tuple([Fact(*fact, first.get(fact)) for fact in written(layout, event)]),
             milestones(layout, event),
+            None if event[3] is not None else command_text(layout, event[:3]),
         )
 
     def _fold(self) -> dict[Triple, int]:
