@@ -6,7 +6,8 @@ from dataclasses import fields, replace
 import pytest
 
 from agentenvs.core.errors import DataError
-from agentenvs_scenarios.household import builtin, sentences
+from agentenvs_scenarios.household import sentences
+from agentenvs_scenarios.household.builtin import NAMES, builtin
 from agentenvs_scenarios.household.model import TASK_TYPES, Goal, Receptacle, Scenario, Thing, check
 
 
