@@ -263,7 +263,9 @@ def _read_examples(path: Path, kinds: Sequence[str]) -> dict[str, tuple[str, ...
         raise DataError(f"the examples {path} cannot be read", why=str(error), fix="give a JSON file") from error
     if not isinstance(form, dict):
         raise DataError(f"the examples {path} are no JSON object", fix="map each kind to a list of texts")
-    found = {kind: tuple(form[kind]) if kind in form else _react_examples(form, kind) for kind in kinds}
+    found = {
+        kind: tuple(form[kind]) if isinstance(form.get(kind), list) else _react_examples(form, kind) for kind in kinds
+    }
     for kind, texts in found.items():
         if not texts or not all(isinstance(text, str) for text in texts):
             raise DataError(f"the examples {path} have no texts for {kind!r}", fix=f"needed: {', '.join(kinds)}")

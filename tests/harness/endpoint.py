@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+import pytest
+
 Answer = Any
 """A dict or list is a JSON body; bytes are a body; an int is a status; ``(status, headers, body)``; a callable gets the
 handler and writes by itself."""
@@ -30,6 +32,13 @@ class Endpoint:
         self.headers.append(headers)
         answer = self.answers.pop(0) if self.answers else self.default
         return answer(body) if getattr(answer, "of_body", False) else answer
+
+
+def without_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let nothing that is set in the shell send these requests elsewhere."""
+    for name in ("http_proxy", "https_proxy", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
 
 
 def words(text: str | None, *, usage: tuple[int, int] | None = (10, 5), finish: str = "stop") -> dict[str, Any]:
@@ -63,6 +72,7 @@ def serve(*answers: Answer, default: Answer = 500) -> Iterator[Endpoint]:
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
 
         def do_POST(self) -> None:
             data = self.rfile.read(int(self.headers.get("Content-Length", 0)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
@@ -15,16 +14,13 @@ from agentenvs.core.errors import ConfigError
 from agentenvs.core.task import TaskRef
 from agentenvs.harness.openai import OpenAIPolicy, OpenAISettings, env_options, factory
 from agentenvs.harness.rollout import Episode, play
-from tests.harness.endpoint import Endpoint, calls, serve, words
+from tests.harness.endpoint import Endpoint, calls, serve, without_proxies, words
 from tests.harness.toys import Counter, Desk
 
 
 @pytest.fixture(autouse=True)
-def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    for name in ("http_proxy", "https_proxy", "all_proxy"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.upper(), raising=False)
-    yield
+def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    without_proxies(monkeypatch)
 
 
 def settings(endpoint: Endpoint, **given: Any) -> OpenAISettings:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import time
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from http.server import BaseHTTPRequestHandler
@@ -20,7 +19,7 @@ from agentenvs.core.task import TaskRef
 from agentenvs.harness import chat
 from agentenvs.harness.openai import OpenAIPolicy, OpenAISettings
 from agentenvs.harness.rollout import play
-from tests.harness.endpoint import calls, serve, words
+from tests.harness.endpoint import calls, serve, without_proxies, words
 from tests.harness.toys import Counter
 
 KEY = "sk-made-up-0123456789"
@@ -28,11 +27,8 @@ GOOD = calls(("add", {"by": 3}))
 
 
 @pytest.fixture(autouse=True)
-def _surroundings(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    for name in ("http_proxy", "https_proxy", "all_proxy"):
-        monkeypatch.delenv(name, raising=False)
-        monkeypatch.delenv(name.upper(), raising=False)
-    yield
+def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    without_proxies(monkeypatch)
 
 
 def asked(*answers: Any, default: Any = 500, **given: Any) -> tuple[Any, dict[str, Any], int]:
@@ -144,7 +140,9 @@ def _hang_up(handler: BaseHTTPRequestHandler) -> None:
     handler.close_connection = True
 
 
-@pytest.mark.parametrize(("weather", "error"), [(_hang, "ReadTimeout"), (_trickle, "ReadTimeout"), (_hang_up, "Remote")])
+@pytest.mark.parametrize(
+    ("weather", "error"), [(_hang, "ReadTimeout"), (_trickle, "ReadTimeout"), (_hang_up, "Remote")]
+)
 def test_a_bad_connection_is_tried_again(weather: Any, error: str) -> None:
     action, sidecar, _ = asked(weather, GOOD, timeout=0.5)
     assert action == ToolCall("add", {"by": 3})

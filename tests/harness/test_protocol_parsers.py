@@ -131,7 +131,9 @@ def test_native_is_strict(text: str, action: str | None, failure: str | None) ->
 
 
 @pytest.mark.parametrize("name", sorted(PARSERS))
-@pytest.mark.parametrize("text", ["\ud800", "x" * 100_000, "\x00", "<action></action>" * 50, "Action:" * 50, "\r\n\u2028"])
+@pytest.mark.parametrize(
+    "text", ["\ud800", "x" * 100_000, "\x00", "<action></action>" * 50, "Action:" * 50, "\r\n\u2028"]
+)
 def test_no_parser_raises(name: str, text: str) -> None:
     parsed = PARSERS[name](text, ("look", "go to desk 1"))
     assert parsed.action is None or isinstance(parsed.action, str)
