@@ -73,7 +73,7 @@ class Crew:
             for worker in self._workers:
                 worker.start()
             while busy := [worker for worker in self._workers if worker.at_work()]:
-                busy[0].join(_WATCH_SECONDS)
+                busy[0].over.wait(_WATCH_SECONDS)
                 self._hold_limit()
         except KeyboardInterrupt:
             self.interrupted = True
@@ -122,21 +122,23 @@ class Crew:
 
     def _wind_down(self) -> None:
         end = time.monotonic() + WIND_DOWN_SECONDS
-        alive = [worker for worker in self._workers if worker.is_alive()]
+        busy = [worker for worker in self._workers if worker.at_work()]
         try:
-            for worker in alive:
-                worker.join(max(end - time.monotonic(), 0.0))
+            for worker in busy:
+                worker.over.wait(max(end - time.monotonic(), 0.0))
         except KeyboardInterrupt:  # asked twice: do not wait
             pass
-        for worker in alive:
-            if worker.is_alive() and worker.cut("abandoned", "interrupted") is None:
-                worker.join(1.0)  # it came to its end by itself at this moment, and is about to hand it over
+        for worker in busy:
+            if worker.at_work() and worker.cut("abandoned", "interrupted") is None:
+                worker.over.wait(1.0)  # it came to its end by itself at this moment, and is about to hand it over
 
 
 class _Worker(threading.Thread):
     def __init__(self, crew: Crew, policy: Policy) -> None:
         super().__init__(name="agentenvs-worker", daemon=True)
         self.rollout: Rollout | None = None
+        # Not is_alive() and join(): in some releases an interrupted join takes a running thread for a stopped one.
+        self.over = threading.Event()
         self.lost = False
         """Its episode was cut; when it comes back it has nothing more to do."""
         self._crew = crew
@@ -144,7 +146,7 @@ class _Worker(threading.Thread):
         self._env: Environment | None = None
 
     def at_work(self) -> bool:
-        return self.is_alive() and not self.lost
+        return self.ident is not None and not self.over.is_set() and not self.lost
 
     def cut(self, ending: Ending, why: str) -> Episode | None:
         """End the episode that is played, from the watching thread; None where there was none to end."""
@@ -166,6 +168,7 @@ class _Worker(threading.Thread):
             close = getattr(self._policy, "close", None)
             if callable(close):
                 _quietly(close)
+            self.over.set()
 
     def _one(self, number: int, ref: TaskRef) -> None:
         if self._env is None:
@@ -225,5 +228,5 @@ def _unable(method: str, error: Exception) -> AgentEnvsError:
 
 def _quietly(close: Callable[[], object]) -> None:
     """Close what is being given up; it may be broken, and its episodes are kept."""
-    with suppress(Exception):
+    with suppress(Exception, SystemExit):
         close()
