@@ -146,11 +146,7 @@ def next_steps(run: Run) -> list[tuple[str, str]]:
 
 def table(runs: Iterable[Run]) -> Table:
     """Return the terminal table: a row a run, and its interval."""
-    from rich.table import Table
-
-    shown = Table(title="success with its 95 % interval (Wilson); every started episode counts")
-    for heading, justify in _COLUMNS:
-        shown.add_column(heading, justify=justify)  # type: ignore[arg-type]
+    shown = _empty_table("policy", "Success in % with its 95 % interval (Wilson); every started episode counts")
     for run in runs:
         shown.add_row(*_cells(plain(run.name), run.summary))
     return shown
@@ -158,15 +154,23 @@ def table(runs: Iterable[Run]) -> Table:
 
 def kind_table(run: Run) -> Table:
     """Return the terminal table of one run: a row a task type, and the whole."""
-    from rich.table import Table
-
-    shown = Table(title=f"{plain(run.name)} on {run.title}")
-    for heading, justify in (("task type", "left"), *_COLUMNS[1:]):
-        shown.add_column(heading, justify=justify)  # type: ignore[arg-type]
+    shown = _empty_table("task type", f"{plain(run.name)} on {run.title}")
     for kind, row in run.summary["kinds"].items():
         shown.add_row(*_cells(plain(kind), row))
     shown.add_section()
     shown.add_row(*_cells("all", run.summary))
+    return shown
+
+
+def _empty_table(rows: str, title: str) -> Table:
+    """Return a table whose columns leave 30 characters for names on a terminal of 80."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    shown = Table(title=title, title_justify="left", box=SIMPLE_HEAD, show_edge=False, padding=0)
+    shown.add_column(rows, overflow="fold")
+    for heading in ("n", "success", "interval", "return", "turns", "x par", "invalid"):
+        shown.add_column(heading, justify="right", no_wrap=True)
     return shown
 
 
@@ -192,28 +196,16 @@ def number(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f}"
 
 
-_COLUMNS = (
-    ("policy", "left"),
-    ("episodes", "right"),
-    ("success", "right"),
-    ("interval", "right"),
-    ("return", "right"),
-    ("turns", "right"),
-    ("turns / par", "right"),
-    ("invalid", "right"),
-)
-
-
 def _cells(name: str, row: dict[str, Any]) -> list[str]:
     return [
         name,
         str(row["episodes"]),
-        percent(row["success_rate"]),
-        f"{100 * row['success_low']:.1f} - {100 * row['success_high']:.1f}",
+        f"{100 * row['success_rate']:.1f}",
+        f"{100 * row['success_low']:.1f}-{100 * row['success_high']:.1f}",
         number(row["mean_return"]),
-        number(row["mean_turns"]),
+        f"{row['mean_turns']:.1f}",
         number(row["turns_over_par"]),
-        percent(row["invalid_rate"]),
+        f"{100 * row['invalid_rate']:.1f}",
     ]
 
 

@@ -11,6 +11,7 @@ from rich.console import Console
 from agentenvs.core.errors import DataError
 from agentenvs.harness import report
 from agentenvs.harness.run import RunConfig, evaluate
+from tests.harness import playroom  # noqa: F401 - registers the stairs
 
 HERE = "tests.harness.playroom"
 VOID = {"meta"}
@@ -130,14 +131,18 @@ def test_a_folder_that_is_no_run(runs: Path, tmp_path: Path) -> None:
 
 def test_tables_fit_a_terminal_and_hold_no_control_characters(runs: Path) -> None:
     run = report.read_run(runs / "Climber")
-    console = Console(width=100, no_color=True, force_terminal=False)
+    row = run.summary["kinds"].pop("<long>")
+    run.summary["kinds"]["pick_clean_then_place_in_recep"] = {**row, "mean_turns": 2999.5}
+    console = Console(width=80, no_color=True, force_terminal=False)
     with console.capture() as captured:
         console.print(report.table([run]))
         console.print(report.kind_table(run))
     text = captured.get()
-    assert "100.0 %" in text
-    assert "<long>" in text
-    assert max(map(len, text.splitlines())) <= 100
+    assert "playroom:Climber" in text.replace("\n", "").replace(" ", "")
+    assert "pick_clean_then_place_in_recep " in text
+    assert "61.0-100.0" in text
+    assert "…" not in text
+    assert max(map(len, text.splitlines())) <= 80
     assert report.plain("\x1b[2Jred [bold]") == "\N{REPLACEMENT CHARACTER}[2Jred \\[bold]"
 
 
