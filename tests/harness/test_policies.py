@@ -46,7 +46,7 @@ def test_a_policy_in_the_working_folder_is_found(tmp_path: Path, monkeypatch: py
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("orcale", ["no policy 'orcale'", "did you mean 'oracle'?", "noop", "MODULE:FACTORY"]),
+        ("orakel", ["no policy 'orakel'", "did you mean 'oracle'?", "noop", "MODULE:FACTORY"]),
         ("tests.harness.nowhere:Gone", ["cannot be imported", "No module named"]),
         (f"{HERE}:Nobody", ["cannot be found", "has no 'Nobody'"]),
         (f"{HERE}:", ["cannot be found", "module:attribute"]),
