@@ -357,7 +357,7 @@ class Environment(ABC):
             turn=self.turn,
             state_before=_shown(last.before),
             state_after=_shown(last.after),
-            action=to_json(action if outcome.canonical is None else outcome.canonical),
+            action=to_json(action if parts.canonical is None else parts.canonical),
             valid=outcome.valid,
             error=outcome.error,
             actor=outcome.actor,

@@ -115,7 +115,7 @@ class GymEnv(gymnasium.Env[str, Any]):
         env: The environment to show.
     """
 
-    metadata = {"render_modes": ["ansi"]}  # noqa: RUF012 - Gymnasium reads it from the class
+    metadata = {"render_modes": ["ansi"], "render_fps": 4}  # noqa: RUF012 - Gymnasium reads it from the class
 
     def __init__(self, env: Environment, render_mode: str | None = None) -> None:
         self.core = env

@@ -25,8 +25,6 @@ class Outcome(NamedTuple):
     """Paid now; only where the spec says ``rewards: step``."""
     data: Mapping[str, JSON] | None = None
     """Structured extras for ``info["data"]``."""
-    canonical: Action | None = None
-    """The one spelling of this action, for traces; the action itself where None."""
     actor: str = "player"
 
 
@@ -48,6 +46,8 @@ class TraceParts(NamedTuple):
     used: tuple[Fact, ...] = ()
     written: tuple[Fact, ...] = ()
     milestones: tuple[str, ...] = ()
+    canonical: Action | None = None
+    """The one spelling of the action; what was played where None."""
 
 
 class Effect(NamedTuple):
