@@ -23,7 +23,7 @@ from agentenvs_scenarios.household import pddl, sentences
 from agentenvs_scenarios.household.model import FLAGS, Goal, Receptacle, Scenario, TaskType, TextVersion, Thing, check
 
 GAME_FILE: Final = "game.tw-pddl"
-MAX_BYTES: Final = 8 * 1024 * 1024
+MAX_BYTES: Final = 2 * 1024 * 1024
 """Real files have 50 to 150 KB."""
 
 _SENTENCE = re.compile(r'"Your task is to: ((?:[^"\\\n]|\\.){1,2000})"')

@@ -13,7 +13,8 @@ Expression: TypeAlias = "str | list[Expression]"
 
 MAX_DEPTH: Final = 64
 
-_TOKEN: Final = re.compile(r"[()]|[^\s();]+|;[^\n]*")
+# A list without lists in it, as nearly all are, is one token.
+_TOKEN: Final = re.compile(r"\([^();]*\)|[()]|[^\s();]+|;[^\n]*")
 
 
 class PddlError(ValueError):
@@ -49,6 +50,8 @@ def read(text: str) -> Expression:
             if len(stack) == 1:
                 raise PddlError("a closing bracket too many")
             stack.pop()
+        elif token[0] == "(":
+            stack[-1].append([*token[1:-1].split()])
         elif token[0] != ";":
             stack[-1].append(token)
     if len(stack) != 1:
