@@ -139,7 +139,8 @@ class OpenAIPolicy:
     @property
     def protocol_digest(self) -> str:
         """SHA-256 of the protocol in force, the user's changes to it included."""
-        return self.protocol.digest
+        plain = self.protocol.digest
+        return plain if self.settings.tools == "auto" else digest({"protocol": plain, "tools": self.settings.tools})
 
     @property
     def model_entry(self) -> ModelEntry:

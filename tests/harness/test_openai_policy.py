@@ -257,6 +257,17 @@ def test_the_manifest_entry_tells_the_model_apart() -> None:
     assert entry.sampling == '{"reasoning_effort":"low","seed":4}'
 
 
+def test_the_digest_tells_apart_what_the_model_is_told() -> None:
+    with serve() as endpoint:
+        made = [
+            factory(Counter.spec, settings(endpoint, **given))
+            for given in ({}, {"tools": "text"}, {"history": "last:3"}, {"max_calls": 9})
+        ]
+        for policy in made:
+            policy.close()
+    assert len({policy.protocol_digest for policy in made}) == 4
+
+
 def test_an_episode_forgets_the_last_one() -> None:
     with serve(default=calls(("add", {"by": 3}))) as endpoint:
         env, policy = Counter(), factory(Counter.spec, settings(endpoint))
