@@ -116,14 +116,12 @@ class State:
         """Object -> receptacles sharing a place that it was taken from and is not in now; ``look`` tells."""
         self.contents = list(layout.contents)
         """Objects in each receptacle, ascending."""
-        self.key = 0
-        """Key of the state, below 2**128: equal states have equal keys."""
-        self.won = False
-        """Whether the goal holds in this state."""
         self.won = is_won(self)
+        """Whether the goal holds in this state."""
         if not layout.initial_key:
             layout.initial_key = state_key(self)
         self.key = layout.initial_key
+        """Key of the state, below 2**128: equal states have equal keys."""
         # What the words keep of a receptacle and of a place; dropped here where it no longer holds.
         self.views: list[str | None] = [None] * len(layout.receptacles)
         self.offers: list[Offer | None] = [None] * len(layout.here)

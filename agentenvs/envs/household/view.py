@@ -74,7 +74,7 @@ def listed(names: Sequence[str], article: str = "a ") -> str:
 def opening(layout: Layout) -> str:
     """Return the first observation: banner, room sentence, task sentence."""
     if not layout.opening:
-        room = listed([name for name, place in zip(layout.receptacles, layout.place_of, strict=True) if place >= 0])
+        room = listed(layout.receptacles)
         layout.opening = (
             f"{BANNER}\n\nYou are in the middle of a room. Looking quickly around you, you see {room}.\n\n"
             f"Your task is to: {layout.scenario.goal.sentence}"
