@@ -14,9 +14,9 @@ def goal_text(goal) -> str:
     thing, target = f"{goal.thing}Type", f"{goal.target}Type"
     if goal.id == 2:
         return f"""(and
-            (exists (?ot - object ?r - receptacle ?a - agent ?l - location)
-                (and (objectType ?ot {target}) (toggleable ?ot) (isToggled ?ot) (receptacleAtLocation ?r ?l)
-                     (atLocation ?a ?l) (inReceptacle ?ot ?r)))
+            (exists (?lamp - object ?r - receptacle ?a - agent ?l - location)
+                (and (objectType ?lamp {target}) (toggleable ?lamp) (isToggled ?lamp) (receptacleAtLocation ?r ?l)
+                     (atLocation ?a ?l) (inReceptacle ?lamp ?r)))
             (exists (?o - object ?a - agent) (and (objectType ?o {thing}) (holds ?a ?o))))"""
     if goal.id == 6:
         return f"""(and (exists (?r - receptacle) (exists (?o1 - object) (and
