@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from agentenvs.cli import arguments, completing, console
+from agentenvs.cli import arguments, completing, console, modelling
 
 if TYPE_CHECKING:
     from agentenvs.harness.run import RunConfig, RunResult
@@ -47,23 +48,25 @@ def evaluate(
         Literal["none", "true", "flipped", "random"],
         typer.Option(help="What a policy that learns in a stream sees of the reward."),
     ] = "none",
-    protocol: Annotated[
-        str, typer.Option(help="openai: prompts, history, parser: native, react, verl-agent, agentgym, agentbench.")
-    ] = "native",
-    history: Annotated[str | None, typer.Option(help="openai: full or last:K; the protocol's own otherwise.")] = None,
-    model: Annotated[str | None, typer.Option(help="openai: name of the model.")] = None,
-    base_url: Annotated[str | None, typer.Option(help="openai: endpoint up to /v1; OPENAI_BASE_URL otherwise.")] = None,
-    temperature: Annotated[float | None, typer.Option(help="openai: sampling temperature.")] = None,
-    top_p: Annotated[float | None, typer.Option(help="openai: nucleus sampling.")] = None,
-    max_tokens: Annotated[int | None, typer.Option(help="openai: tokens of a reply.")] = None,
-    model_seed: Annotated[int | None, typer.Option(help="openai: sampling seed sent to the endpoint.")] = None,
-    timeout: Annotated[float, typer.Option(help="openai: seconds to wait for a reply.")] = 120.0,
-    tools: Annotated[
-        Literal["auto", "text"], typer.Option(help="openai: tool calls where the protocol has them, or text only.")
-    ] = "auto",
-    examples: Annotated[Path | None, typer.Option(help="openai: file of example episodes for the prompt.")] = None,
-    price_in: Annotated[float | None, typer.Option(help="openai: US dollars a million input tokens.")] = None,
-    price_out: Annotated[float | None, typer.Option(help="openai: US dollars a million output tokens.")] = None,
+    episode_seconds: Annotated[float | None, typer.Option(help="Wall limit of an episode.")] = None,
+    model: modelling.Model = None,
+    base_url: modelling.BaseUrl = None,
+    api_key_env: modelling.KeyEnv = None,
+    protocol: modelling.Protocol = "native",
+    history: modelling.History = None,
+    tools: modelling.Tools = None,
+    temperature: modelling.Temperature = None,
+    top_p: modelling.TopP = None,
+    max_tokens: modelling.MaxTokens = None,
+    model_seed: modelling.Seed = None,
+    timeout: modelling.Timeout = None,
+    retries: modelling.Retries = None,
+    max_calls: modelling.MaxCalls = None,
+    examples: modelling.Examples = None,
+    price_in: modelling.PriceIn = None,
+    price_out: modelling.PriceOut = None,
+    price_cached: modelling.PriceCached = None,
+    extra: modelling.Extra = None,
     fail_under: Annotated[float | None, typer.Option(help="Exit 1 where the success rate is lower.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be played, and stop.")] = False,
     as_json: arguments.Json = False,
@@ -71,10 +74,8 @@ def evaluate(
     """Play a policy over a split; leaves a run folder with records, numbers and a report."""
     from agentenvs.harness import run
 
-    settings = None
-    options = console.with_data(env, console.parse_options(option, env), data)
-    if policy == "openai":
-        settings, options = _openai(env, options, locals())
+    settings, protocol_options = _model(env, policy, locals())
+    options = {**protocol_options, **console.with_data(env, console.parse_options(option, env), data)}
     config = run.RunConfig(
         env=env,
         policy=policy,
@@ -86,6 +87,7 @@ def evaluate(
         out=out,
         order=None if stream is None else _order(stream, env, split, options),
         reward_visible=reward_visible,
+        episode_seconds=episode_seconds,
         settings=settings,
     )
     if dry_run:
@@ -118,21 +120,17 @@ def compare(
         typer.echo(f"report: {report}")
 
 
-def _openai(env: str, options: dict[str, Any], given: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """Return the settings of the model, and the environment's options with the protocol's own where none were given."""
-    from agentenvs.harness.openai import OpenAISettings
-    from agentenvs.harness.protocol import load_protocol
+def _model(env: str, policy: str, given: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """Return the settings of the model, where one plays, and the options its protocol sets on the environment."""
+    from agentenvs.core import registry
 
-    protocol = load_protocol(given["protocol"])
-    names = ("model", "base_url", "temperature", "top_p", "max_tokens", "timeout", "tools", "price_in", "price_out")
-    settings = OpenAISettings(
-        protocol=given["protocol"],
-        history=given["history"],
-        seed=given["model_seed"],
-        examples=given["examples"],
-        **{name: given[name] for name in names},
-    )
-    return settings, {**protocol.env_options(env), **options}
+    if policy != "openai":
+        modelling.refuse(given)
+        return None, {}
+    from agentenvs.harness.openai import env_options
+
+    settings = modelling.settings(given)
+    return settings, env_options(registry.spec(env), settings)
 
 
 def _order(stream: str, env: str, split: str | None, options: dict[str, Any]) -> tuple[int, ...]:
@@ -177,7 +175,7 @@ def _dry(config: RunConfig, as_json: bool) -> None:
 
 
 def _show(result: RunResult, data: str | None, as_json: bool) -> None:
-    from agentenvs.harness.report import kind_table, read_run
+    from agentenvs.harness.report import kind_table, next_steps, read_run
 
     panel = result.manifest.envs[0].panel
     if as_json:
@@ -191,11 +189,13 @@ def _show(result: RunResult, data: str | None, as_json: bool) -> None:
         }
         console.result(said)
         return
-    console.out().print(kind_table(read_run(result.folder)))
+    read = read_run(result.folder)
+    console.out().print(kind_table(read))
     if panel:
         typer.echo(f"panel:  {panel}")
     for episode in [item for item in result.episodes if item.error][:5]:
         typer.echo(f"{episode.split}/{episode.index} {episode.ending}: {console.safe(episode.error or '')}", err=True)
     typer.echo(f"report: {result.folder / 'report.html'}")
-    again = f" --data {data}" if data else ""
-    console.message(f"next:   agentenvs replay {result.folder}{again}")
+    again = f" --data {shlex.quote(data)}" if data else ""
+    for what, command in next_steps(read):
+        console.message(f"{what}: {command}{again}" if command else what)
