@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 MAX_TRANSCRIPTS = 24
-"""Episodes of a run shown turn by turn; all others are in the run folder."""
+"""Episodes of a page shown turn by turn, shared among its runs; all others are in the run folders."""
 
 _MAX_TURNS_SHOWN = 200
 _MAX_TEXT_SHOWN = 4_000
@@ -109,6 +109,7 @@ def write_report(folders: Sequence[Path], path: Path) -> None:
         steps={run.folder: next_steps(run) for run in runs},
         title=" / ".join(dict.fromkeys(run.title for run in runs)),
         comparable=all(_played(run) == _played(runs[0]) for run in runs),
+        transcripts=max(MAX_TRANSCRIPTS // max(len(runs), 1), 1),
         max_turns=_MAX_TURNS_SHOWN,
     )
     path.write_text(page, encoding="utf-8", errors="replace")
