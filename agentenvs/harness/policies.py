@@ -11,8 +11,9 @@ import difflib
 import importlib
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from agentenvs.core import registry
@@ -51,6 +52,8 @@ class NoOp:
 
 class Random:
     """Draws among the admissible actions where they are listed, else among the examples of the tools."""
+
+    wants: Mapping[str, Any] = MappingProxyType({"admissible": True})
 
     def reset(self, spec: EnvSpec, task: Task) -> None:
         """Seed the draw with the task, so that a run can be made again."""
@@ -107,6 +110,17 @@ def resolve(name: str, spec: EnvSpec, settings: Any = None) -> PolicyFactory:
 def policy_names(spec: EnvSpec) -> list[str]:
     """Return the names :func:`resolve` knows for an environment."""
     return [*dict.fromkeys([*spec.players, *_FALLBACKS, "openai"])]
+
+
+def wanted_options(policy: Policy, spec: EnvSpec) -> dict[str, Any]:
+    """Return the options a policy would have its environment made with: its attribute ``wants``.
+
+    They are a policy's share in what it is shown, such as ``{"admissible": True}``; an environment that has no such
+    option is played as it is, and what the caller asks for goes first.
+    """
+    known = {option.name for option in spec.options}
+    wants: Mapping[str, Any] = getattr(policy, "wants", None) or {}
+    return {name: value for name, value in wants.items() if name in known}
 
 
 def source_digest(name: str, spec: EnvSpec) -> str | None:

@@ -48,6 +48,13 @@ class Run:
         return f"{agent.name} {model.id}" if model else agent.name
 
     @property
+    def sees(self) -> str:
+        """What the policy was shown beside plain observations; empty for nothing."""
+        listed = json.loads(self.manifest.envs[0].options).get("admissible") is True
+        shown = [("the scenario", self.manifest.agent.privileged), ("the admissible actions", listed)]
+        return " and ".join(what for what, so in shown if so)
+
+    @property
     def title(self) -> str:
         """Environment and split."""
         entry = self.manifest.envs[0]
@@ -147,7 +154,7 @@ def next_steps(run: Run) -> list[tuple[str, str]]:
 
 def table(runs: Iterable[Run]) -> Table:
     """Return the terminal table: a row a run, and its interval."""
-    shown = _empty_table("policy", "Success in % with its 95 % interval (Wilson); every started episode counts")
+    shown = _empty_table("policy", "Success in %, its 95 % interval; every started episode counts")
     for run in runs:
         shown.add_row(*_cells(plain(run.name), run.summary))
     return shown
@@ -169,7 +176,7 @@ def _empty_table(rows: str, title: str) -> Table:
     from rich.table import Table
 
     shown = Table(title=title, title_justify="left", box=SIMPLE_HEAD, show_edge=False, padding=0)
-    shown.add_column(rows, overflow="fold")
+    shown.add_column(rows, overflow="fold", min_width=20)
     for heading in ("n", "success", "interval", "return", "turns", "x par", "invalid"):
         shown.add_column(heading, justify="right", no_wrap=True)
     return shown
@@ -214,9 +221,15 @@ def _kinds(runs: Sequence[Run]) -> list[str]:
     return sorted({kind for run in runs for kind in run.summary["kinds"]})
 
 
-def _played(run: Run) -> tuple[Any, list[JSON]]:
-    """Return what must be equal for two runs to be compared: the environment as it was made, and the scenarios."""
-    return run.manifest.envs[0], [episode["scenario_digest"] for episode in run.episodes]
+def _played(run: Run) -> tuple[Any, dict[str, JSON], list[JSON]]:
+    """Return what must be equal for two runs to be compared: the world as it was made, and the scenarios.
+
+    Whether legal actions were listed is the player's affair, and stands beside its name.
+    """
+    entry = run.manifest.envs[0]
+    options = {name: value for name, value in json.loads(entry.options).items() if name != "admissible"}
+    scenarios = [episode["scenario_digest"] for episode in run.episodes]
+    return entry.model_copy(update={"options": ""}), options, scenarios
 
 
 def _words(folder: Path, episode: int) -> dict[str, JSON]:

@@ -7,7 +7,7 @@ Every started episode counts; a stream (``order`` given) is one policy through a
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -23,7 +23,7 @@ from agentenvs.core.streams import Stream, scenario_key
 from agentenvs.core.task import TaskRef
 from agentenvs.harness import folder as folders
 from agentenvs.harness import manifest as manifests
-from agentenvs.harness.policies import PolicyFactory, resolve, source_digest
+from agentenvs.harness.policies import PolicyFactory, resolve, source_digest, wanted_options
 from agentenvs.harness.rollout import Episode, EpisodeSummary
 from agentenvs.harness.summary import summarize
 from agentenvs.harness.workers import Crew
@@ -142,6 +142,9 @@ def evaluate(config: RunConfig, progress: Progress | None = None) -> RunResult:
     stream = config.order is not None
     # A policy that cannot be made is the user's mistake, to be told before the first episode and not once in each.
     policies = [planned.factory() for _ in range(planned.workers(config))]
+    if wanted := wanted_options(policies[0], planned.spec):
+        config = replace(config, options={**wanted, **config.options})
+        planned = plan(config)
     folder = folders.make_folder(config.out, planned.spec.slug, config.policy)
     table = _Table(folder, len(planned.indices), progress)
     crew = Crew(

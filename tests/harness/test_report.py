@@ -87,9 +87,11 @@ def test_a_page_shows_types_endings_par_turns_and_what_to_do_next(runs: Path) ->
 
 
 def test_runs_stand_side_by_side(runs: Path, tmp_path: Path) -> None:
-    report.write_report([runs / "Climber", runs / "Talker"], tmp_path / "report.html")
+    evaluate(RunConfig("stairs", "random", out=tmp_path / "random"))
+    report.write_report([runs / "Climber", runs / "Talker", tmp_path / "random"], tmp_path / "report.html")
     page, _ = _page(tmp_path / "report.html")
     assert page.index("playroom:Climber") < page.index("playroom:Talker")
+    assert "random (sees the admissible actions)" in page
     assert "not made alike" not in page
 
 

@@ -128,6 +128,16 @@ def test_failures_count_and_make_the_run_unclean_and_the_others_go_on(tmp_path: 
     assert result.summary["successes"] == 5
 
 
+def test_a_policy_gets_the_options_it_wants_unless_the_caller_says_otherwise(tmp_path: Path) -> None:
+    wanted = _run(tmp_path / "a", "random", split="train", episodes=9)
+    assert '"admissible":true' in wanted.manifest.envs[0].options
+    assert wanted.summary["invalid_rate"] > 0.1
+    refused = _run(tmp_path / "b", "random", split="train", episodes=9, options={"admissible": False})
+    assert '"admissible":false' in refused.manifest.envs[0].options
+    assert refused.summary["invalid_rate"] == 0.0
+    assert all(record.header["options"]["admissible"] for record in read_records(tmp_path / "a" / "run"))
+
+
 def test_progress_is_told_of_every_episode(tmp_path: Path) -> None:
     told: list[tuple[int, int, int]] = []
     config = RunConfig("stairs", f"{HERE}:Climber", concurrency=3, out=tmp_path / "run")
