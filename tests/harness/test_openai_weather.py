@@ -90,7 +90,7 @@ def test_a_refusal_says_what_the_endpoint_said() -> None:
         asked(422)
 
 
-@pytest.mark.parametrize("wait", ["0.2", "0.2 ", (datetime.now(UTC) + timedelta(seconds=90)).isoformat()])
+@pytest.mark.parametrize("wait", ["0.2", "0.2 ", "2126-11-30T06:35:10+00:00"])
 def test_retry_after_in_seconds_is_honoured(wait: str) -> None:
     _, sidecar, _ = asked((429, {"Retry-After": wait}, b""), GOOD, max_wait=0.3)
     waited = sidecar["calls"][0]["attempts"][0]["waited"]
