@@ -8,7 +8,7 @@ ever, the most well-formed way of doing nothing, and earns exactly 0.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from agentenvs.core.errors import PolicyError
 from agentenvs.core.observation import Observation
@@ -64,6 +64,8 @@ class Oracle(Privileged):
 
 class Random:
     """Draws among the admissible commands, all equally likely, from a stream of the task's own."""
+
+    wants: ClassVar[Mapping[str, Any]] = {"admissible": True}
 
     def reset(self, spec: EnvSpec, task: Task) -> None:
         """Seed the draw, so that a run can be made again."""
