@@ -2,7 +2,8 @@
 
 The outcome facts are evidence, ``[entity, relation, value]`` triples about the last state; the goal's conditions are
 looked for in it here, against the classes and abilities in the scenario, and not in the rules. Running into a limit or
-walking away earns nothing, whatever stands where; parts of a goal are reported as components and pay nothing.
+walking away earns nothing, whatever stands where; parts of a goal are reported as components and pay nothing. What is
+no evidence shows nothing: facts of any form get a verdict.
 """
 
 from __future__ import annotations
@@ -30,17 +31,27 @@ def judge(scenario: Scenario, facts: Mapping[str, JSON], ending: Ending) -> Verd
     Args:
         scenario: The scenario that was played.
         facts: ``turns`` and ``evidence``; see the module.
-        ending: How the episode ended; only one that terminated can have been won.
+        ending: How the episode ended; only one that terminated, after a turn at least, can have been won.
     """
-    triples = frozenset((entity, relation, value) for entity, relation, value in facts["evidence"])
-    parts, holds = _CONDITIONS.get(scenario.goal.task, _treated)(scenario, triples)
-    success = holds and ending == "terminated"
+    parts, holds = _CONDITIONS.get(scenario.goal.task, _treated)(scenario, _triples(facts.get("evidence")))
+    turns = facts.get("turns")
+    success = holds and ending == "terminated" and type(turns) is int and turns > 0
     return Verdict(
         reward=1.0 if success else 0.0,
         success=success,
         components={name: 1.0 if held else 0.0 for name, held in parts.items()},
-        reasons=tuple(_reasons(parts, holds, ending)),
+        reasons=tuple(_reasons(parts, holds, success, ending)),
         facts=dict(facts),
+    )
+
+
+def _triples(evidence: JSON) -> _Triples:
+    """Return the facts of an evidence; what does not have the form of one is left out."""
+    listed = evidence if isinstance(evidence, list | tuple) else ()
+    return frozenset(
+        (fact[0], fact[1], fact[2])
+        for fact in listed
+        if isinstance(fact, list | tuple) and len(fact) == 3 and all(isinstance(part, str) for part in fact)
     )
 
 
@@ -106,10 +117,11 @@ _WORDS: Final = {
 }
 
 
-def _reasons(parts: _Parts, holds: bool, ending: Ending) -> Iterable[str]:
+def _reasons(parts: _Parts, holds: bool, success: bool, ending: Ending) -> Iterable[str]:
     for name, held in parts.items():
         yield f"{'yes' if held else 'no'}: {_WORDS[name]}"
     if all(parts.values()) and not holds:
-        yield "no: one object alone meets all of it"
-    if holds and ending != "terminated":
-        yield f"the episode was {ending}, which earns nothing"
+        yield "no: it is one and the same object"
+    if holds and not success:
+        earned = "nothing was done" if ending == "terminated" else f"the episode was {ending}"
+        yield f"{earned}, which earns nothing"
