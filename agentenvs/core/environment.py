@@ -61,7 +61,7 @@ class Environment(ABC):
         OptionError: An unknown option or a refused value.
     """
 
-    spec: ClassVar[EnvSpec]
+    spec: EnvSpec
     _asynchronous: ClassVar[bool] = False
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -311,11 +311,12 @@ class Environment(ABC):
                 )
             verdict = form["verdict"]
             observation = Observation.from_json(form["observation"])
-            self._load(scenario, form["world"])
             self.current, self.ref, self.turn = scenario, ref, form["turn"]
+            self._load(scenario, form["world"])
             self._paid, self.ending = form["paid"], form["ending"]
             self.verdict = None if verdict is None else Verdict.from_json(verdict)
         except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+            self.current = None  # half a state is none: the caller must reset, or restore something sound
             raise SnapshotError("the snapshot is damaged", why=repr(error)) from error
         self._last, self._before = None, self._key()
         self._arm(None)
@@ -493,12 +494,12 @@ class Environment(ABC):
         after = self._key()
         self._last = _Last(action, outcome, self._before, after)
         self._before = after
-        terminated = outcome.ended
-        truncated = not terminated and self._limit is not None and self.turn >= self._limit
+        terminated = outcome.ended and outcome.ending == "terminated"
+        truncated = not terminated and (outcome.ended or (self._limit is not None and self.turn >= self._limit))
         reward = outcome.reward
         self._paid += reward
         if terminated or truncated:
-            verdict = self._conclude("terminated" if terminated else "truncated")
+            verdict = self._conclude(outcome.ending if outcome.ended else "truncated")
             if self.spec.capabilities.rewards == "final":
                 reward = verdict.reward
         if self._gamma is not None:
@@ -558,6 +559,7 @@ def _joined(outcomes: list[Outcome]) -> Outcome:
         valid=valid,
         error=None if valid else outcomes[0].error,
         ended=outcomes[-1].ended,
+        ending=outcomes[-1].ending,
         reward=sum(outcome.reward for outcome in outcomes),
         data={"calls": [{"valid": outcome.valid, **(outcome.data or {})} for outcome in outcomes]},
         actor=outcomes[-1].actor,

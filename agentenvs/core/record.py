@@ -127,7 +127,7 @@ class Recorded:
             "forked_from": None,
             "observation": None if observation is None else digest(observation.to_json()),
             "state": None if observation is None else env.state_key,
-            "effects": [] if observation is None else _effects_json(env.effects),
+            "effects": [] if observation is None else effects_to_json(env.effects),
         }
 
     def _note(self, action: Any, result: StepResult) -> StepResult:
@@ -142,7 +142,7 @@ class Recorded:
             "observation": digest(result.observation.to_json()),
             "reward": result.reward,
             "state": env.state_key,
-            "effects": _effects_json(env.effects),
+            "effects": effects_to_json(env.effects),
         }
         self._lines.append(line)
         self._return += result.reward
@@ -223,7 +223,8 @@ def effects_of(form: Iterable[JSON]) -> list[Effect]:
     return [Effect(item["kind"], item["value"]) for item in form]
 
 
-def _effects_json(effects: Iterable[Effect]) -> list[JSON]:
+def effects_to_json(effects: Iterable[Effect]) -> list[JSON]:
+    """Return the JSON form of effects."""
     return [{"kind": effect.kind, "value": effect.value} for effect in effects]
 
 

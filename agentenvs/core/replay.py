@@ -121,6 +121,7 @@ def rescore(record: Record, env: Environment | None = None, **machine_options: A
             why=f"recorded {record.header['scenario']}, found {scenario.digest}",
             fix="give the data the record was made with",
         )
+    env.ref = record.ref
     return RescoreReport(recorded, env.rejudge(scenario, recorded.facts, record.footer["ending"]))
 
 

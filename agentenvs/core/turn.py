@@ -9,6 +9,7 @@ from agentenvs.core.actions import Action
 from agentenvs.core.canon import JSON
 from agentenvs.core.observation import Block, Observation
 from agentenvs.core.trace import Fact
+from agentenvs.core.verdict import Ending
 
 
 class Outcome(NamedTuple):
@@ -20,7 +21,9 @@ class Outcome(NamedTuple):
     error: str | None = None
     """A stable code of why it was invalid; for traces and records, not for the player."""
     ended: bool = False
-    """The world came to its end."""
+    """The episode is over."""
+    ending: Ending = "terminated"
+    """How, where it is over: ``aborted`` where the environment failed."""
     reward: float = 0.0
     """Paid now; only where the spec says ``rewards: step``."""
     data: Mapping[str, JSON] | None = None
