@@ -353,7 +353,7 @@ class Environment(ABC):
         if last is None:
             return None
         action, outcome = last.action, last.outcome
-        parts = self._trace()
+        parts = self._trace() if outcome.valid else TraceParts()
         return StepTrace(
             turn=self.turn,
             state_before=_shown(last.before),
