@@ -243,7 +243,10 @@ class Rollout:
             "wall_seconds": round(seconds, 6),
         }
         summary = self._summary(record, verdict)
-        return Episode(replace(summary, error=_words(error), stopped=stopped), data, sidecar)
+        words = _words(error)
+        if words is None and summary.ending == "aborted":  # the environment has ended it itself
+            words = "; ".join(verdict.reasons) or "the environment failed"
+        return Episode(replace(summary, error=words, stopped=stopped), data, sidecar)
 
     def _summary(self, record: Record, verdict: Verdict) -> EpisodeSummary:
         env, footer = self.recorded.env, record.footer or {}
