@@ -30,7 +30,7 @@ class Breaker:
         return self.calls[(self.turn - 1) % len(self.calls)]
 
 
-class Crasher(Breaker):
+class Destroyer(Breaker):
     calls = (
         {"tool": "crash", "arguments": {}},
         {"tool": "add", "arguments": {"count": 1}},
@@ -62,7 +62,7 @@ def test_the_floor_earns_nothing_and_breaks_nothing(tmp_path: Path, env: str, po
 
 
 def test_a_world_that_dies_now_and_then_is_brought_back(tmp_path: Path) -> None:
-    result = _run(tmp_path, "slow_tool", f"{HERE}:Crasher", episodes=1)
+    result = _run(tmp_path, "slow_tool", f"{HERE}:Destroyer", episodes=1)
     assert (result.clean, result.summary["successes"]) == (True, 1)
     assert result.summary["invalid_rate"] == pytest.approx(0.5, abs=0.1)
 
