@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agentenvs._version import __version__
 from agentenvs.core.actions import parse_action, to_json
 from agentenvs.core.canon import JSON, canonical_bytes, digest
 from agentenvs.core.environment import Environment
@@ -115,7 +114,7 @@ class Recorded:
         return {
             "kind": "header",
             "format": FORMAT,
-            "suite": __version__,
+            "since": env.spec.since,
             "env": env.spec.id,
             "release": env.spec.release,
             "spec": env.spec.digest,
@@ -272,6 +271,6 @@ def _assemble(block: list[tuple[int, dict[str, JSON]]], source: str) -> Record:
     if lines[0].get("format") != FORMAT:
         raise RecordError(
             f"{source} has format {lines[0].get('format')!r}, this release reads {FORMAT}",
-            fix=f"it was written by agentenvs {lines[0].get('suite')}: use that release",
+            fix="use the version of agentenvs that wrote it",
         )
     return Record(lines[0], tuple(turns), footer, before)

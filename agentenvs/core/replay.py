@@ -74,7 +74,7 @@ def env_for(record: Record, **machine_options: Any) -> Environment:
         raise RecordError(
             f"the record is of {spec.id} release {record.header['release']}, here is {spec.release}",
             why="another release may play the same actions differently",
-            fix=f"it was written by agentenvs {record.header['suite']}: replay it with that release",
+            fix=f"version {record.header['since'] or '?'} of its package was the first with that release: use that",
         )
     return registry.make_from(spec, **{**record.header["options"], **machine_options})
 

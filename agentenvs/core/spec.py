@@ -136,6 +136,8 @@ class EnvSpec:
     """Discount of the shaping potential, where there is one."""
     players: Mapping[str, str] = field(default_factory=dict)
     """Named policies: ``module:factory``."""
+    since: str = ""
+    """First version with this release of the package that brings it; stands in records, for whoever replays one."""
 
     def __post_init__(self) -> None:
         """Refuse a spec that no protocol could carry.
@@ -205,7 +207,7 @@ class EnvSpec:
     def digest(self) -> str:
         """SHA-256 of what the spec says of behaviour: all but its class, players and prose."""
         form = self.to_json()
-        for name in ("entry_point", "players", "title", "description"):
+        for name in ("entry_point", "players", "since", "title", "description"):
             form.pop(name)
         return digest(form)
 

@@ -11,6 +11,7 @@ SPEC = EnvSpec(
     id="agentenvs/Household-v0",
     slug="household",
     release="0",
+    since="0.1.0",
     entry_point="agentenvs.envs.household.env:HouseholdEnv",
     title="Household",
     description=(
