@@ -114,7 +114,8 @@ def make_from(chosen: EnvSpec, **options: Any) -> Environment:
 
 
 def _ids() -> list[str]:
-    return [*_BUILT_IN, *_registered]
+    # A built-in spec that was looked up is in both.
+    return list(dict.fromkeys([*_BUILT_IN, *_registered]))
 
 
 def _get(env_id: str) -> EnvSpec:
@@ -138,7 +139,7 @@ def _slug(env_id: str) -> str:
 
 
 def _unknown(name: str) -> UnknownEnvError:
-    ids = list(dict.fromkeys(_ids()))
+    ids = _ids()
     slugs = [_slug(env_id) for env_id in ids]
     stem, _, version = name.rpartition("-v")
     newer = [env_id for env_id in ids if stem and env_id.rpartition("-v")[0] == stem]
