@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from agentenvs.cli import arguments, console
+from agentenvs.cli import arguments, console, making
+from agentenvs.core.errors import UserError
 
 if TYPE_CHECKING:
     from agentenvs.core.record import Record
@@ -15,71 +17,88 @@ if TYPE_CHECKING:
 
 def add_to(app: typer.Typer) -> None:
     """Add the verbs."""
-    app.command("replay", epilog="Example: agentenvs replay runs/demo/oracle")(replay)
-    app.command("rescore", epilog="Example: agentenvs rescore runs/demo/oracle --json")(rescore)
+    shown = arguments.examples("replay runs/demo/oracle", "replay runs/real --data json_2.1.1", "replay mine.jsonl")
+    app.command("replay", epilog=shown)(replay)
+    shown = arguments.examples("rescore runs/demo/oracle", "rescore runs/demo/oracle --json")
+    app.command("rescore", epilog=shown)(rescore)
 
 
-def replay(path: arguments.Records, data: arguments.Data = None, as_json: arguments.Json = False) -> None:
+def replay(
+    path: arguments.Records,
+    data: arguments.Data = None,
+    as_json: arguments.Json = False,
+    quiet: arguments.Quiet = False,
+    no_color: arguments.NoColor = False,
+) -> None:
     """Play records again and name the first difference of each that diverges. Exit code 1 if one does."""
     from agentenvs.core import replay as core
 
     def check(record: Record) -> dict[str, Any]:
         report = core.replay(record, **_machine(record, data))
         found = report.divergence
-        return {
-            "turns": report.turns,
-            "equal": report.equal,
-            "divergence": None
-            if found is None
-            else {
-                "turn": found.turn,
-                "field": found.field,
-                "recorded": found.recorded,
-                "replayed": found.replayed,
-            },
-            "said": "" if found is None else str(found),
+        where = found and {
+            "turn": found.turn,
+            "field": found.field,
+            "recorded": found.recorded,
+            "replayed": found.replayed,
         }
+        return {"turns": report.turns, "equal": report.equal, "divergence": where, "said": str(found or "")}
 
-    _check_all(path, check, as_json, "replay equal")
+    _check_all(path, check, as_json, "replay")
 
 
-def rescore(path: arguments.Records, data: arguments.Data = None, as_json: arguments.Json = False) -> None:
+def rescore(
+    path: arguments.Records,
+    data: arguments.Data = None,
+    as_json: arguments.Json = False,
+    quiet: arguments.Quiet = False,
+    no_color: arguments.NoColor = False,
+) -> None:
     """Compute verdicts again from recorded outcomes. Exit code 1 if one differs."""
     from agentenvs.core import replay as core
 
     def check(record: Record) -> dict[str, Any]:
-        report = core.rescore(record, **_machine(record, data))
-        return {
-            "equal": report.equal,
-            "recorded": report.recorded.to_json(),
-            "rescored": report.rescored.to_json(),
-            "said": ""
-            if report.equal
-            else f"recorded reward {report.recorded.reward:g}, rescored {report.rescored.reward:g}",
-        }
+        env = core.env_for(record, **_machine(record, data))
+        try:
+            report = core.rescore(record, env)
+        finally:
+            env.close()
+        recorded, rescored = report.recorded.to_json(), report.rescored.to_json()
+        parts = [name for name in recorded if recorded[name] != rescored[name]]
+        said = "; ".join(f"{name}: recorded {recorded[name]!r}, rescored {rescored[name]!r}" for name in parts)
+        return {"equal": report.equal, "recorded": recorded, "rescored": rescored, "said": said}
 
-    _check_all(path, check, as_json, "rescore equal")
+    _check_all(path, check, as_json, "rescore")
 
 
-def _check_all(path: Path, check: Any, as_json: bool, what: str) -> None:
+def _check_all(path: Path, check: Callable[[Record], dict[str, Any]], as_json: bool, verb: str) -> None:
     from agentenvs.core.record import read_records
 
-    records = list(read_records(path))
+    with console.files():
+        records = list(read_records(path))
     checks: list[dict[str, Any]] = []
-    with console.progress(what.split()[0]) as progress:
+    with console.progress(verb, "equal") as progress:
         for record in records:
-            checks.append({"record": record.digest, "task": record.header["task"], **check(record)})
+            checks.append({"record": record.digest, "task": record.header["task"], **_named(check, record)})
             progress(len(checks), len(records), sum(item["equal"] for item in checks))
     bad = [item for item in checks if not item["equal"]]
     if as_json:
         console.result({"records": len(checks), "equal": len(checks) - len(bad), "checks": checks})
     else:
-        typer.echo(f"{len(checks) - len(bad)} of {len(checks)} records {what}")
+        typer.echo(f"{len(checks) - len(bad)} of {len(checks)} records {verb} equal")
         for item in bad:
-            task = item["task"]
-            typer.echo(f"  {task['split']}/{task['index']}: {console.safe(item['said'])}")
+            typer.echo(f"  {item['task']['split']}/{item['task']['index']}: {console.safe(item['said'])}")
     raise typer.Exit(console.FAILED if bad else console.OK)
 
 
+def _named(check: Callable[[Record], dict[str, Any]], record: Record) -> dict[str, Any]:
+    """Check a record; what cannot be checked is an error that names it."""
+    try:
+        return check(record)
+    except UserError as error:
+        said = f"the record of {record.ref.split}/{record.ref.index} cannot be checked: {error.what}"
+        raise type(error)(said, why=error.why, fix=error.fix) from error
+
+
 def _machine(record: Record, data: str | None) -> dict[str, Any]:
-    return console.with_data(record.header["env"], {}, data)
+    return making.with_data(record.header["env"], {}, data)

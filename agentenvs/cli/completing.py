@@ -1,6 +1,12 @@
-"""Shell completion of names; asks the registry only when the shell asks."""
+"""Shell completion of names; asks the registry only when the shell asks.
+
+A shell shows whatever is printed as a word to choose, so nothing here may fail: what cannot be told completes to
+nothing.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Iterable
 
 import typer
 
@@ -9,27 +15,53 @@ def envs(incomplete: str) -> list[str]:
     """Return the environments that begin so."""
     from agentenvs.core import registry
 
-    return [spec.slug for spec in registry.list_envs() if spec.slug.startswith(incomplete)]
+    return _matching(incomplete, lambda: [spec.slug for spec in registry.list_envs()])
 
 
 def policies(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return the policies of the environment on the command line that begin so."""
     from agentenvs.core import registry
-    from agentenvs.core.errors import UserError
     from agentenvs.harness.policies import policy_names
 
-    try:
-        return [name for name in policy_names(registry.spec(ctx.params["env"])) if name.startswith(incomplete)]
-    except (UserError, KeyError):
-        return []
+    return _matching(incomplete, lambda: policy_names(registry.spec(_env(ctx))))
 
 
 def splits(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the splits of the environment on the command line that begin so."""
-    from agentenvs.core import registry
-    from agentenvs.core.errors import UserError
+    """Return the splits of the environment on the command line that begin so, those of its data folder too."""
+    from agentenvs.cli import making
 
+    def names() -> Iterable[str]:
+        env = making.make(_env(ctx), [], ctx.params.get("data"))
+        try:
+            return list(env.splits())
+        finally:
+            env.close()
+
+    return _matching(incomplete, names)
+
+
+def options(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the options of the environment on the command line that begin so, up to the ``=``."""
+    from agentenvs.core import registry
+
+    return _matching(incomplete, lambda: [f"{option.name}=" for option in registry.spec(_env(ctx)).options])
+
+
+def protocols(incomplete: str) -> list[str]:
+    """Return the protocols that begin so."""
+    from agentenvs.harness import protocol
+
+    return _matching(incomplete, protocol.names)
+
+
+def _env(ctx: typer.Context) -> str:
+    # The value that is being completed is missing from its option, so that the parser gives up before it has given
+    # the words that are left their names.
+    return ctx.params.get("env") or next(iter(ctx.args), "")
+
+
+def _matching(incomplete: str, names: Callable[[], Iterable[str]]) -> list[str]:
     try:
-        return [split.name for split in registry.spec(ctx.params["env"]).splits if split.name.startswith(incomplete)]
-    except (UserError, KeyError):
+        return [name for name in names() if name.startswith(incomplete)]
+    except Exception:  # noqa: BLE001 - boundary: a shell that asks for names has no use for errors
         return []

@@ -8,50 +8,82 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from agentenvs.core.errors import AgentEnvsError, ServiceError
+from agentenvs.core.errors import AgentEnvsError, DataError, ServiceError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from agentenvs.core.environment import Environment
     from agentenvs.harness.run import Progress
 
 OK, FAILED, USAGE, UNREACHABLE, INTERRUPTED = 0, 1, 2, 3, 130
 
-EXIT_CODES = """
-Exit codes: 0 clean · 1 not clean, or a check failed · 2 a mistake in what was asked · 3 a service cannot be
-reached · 130 interrupted.
+EXIT_CODES = """\b
+Exit codes:
+  0    clean
+  1    the run was not clean, or a check failed
+  2    a mistake in what was asked
+  3    a service cannot be reached
+  130  interrupted
 """
+
+_SECONDS_BETWEEN_LINES = 2.0
 
 
 class _State:
     quiet = False
     color = True
+    json = False
 
 
-def configure(quiet: bool, no_color: bool) -> None:
-    """Set what the options before the verb ask for."""
-    _State.quiet = quiet
-    _State.color = not no_color and "NO_COLOR" not in os.environ
+def reset(as_json: bool = False) -> None:
+    """Forget what an earlier command line asked for.
+
+    Args:
+        as_json: Whether this one asks for JSON, as far as is known before it is parsed.
+    """
+    _State.quiet, _State.color, _State.json = False, "NO_COLOR" not in os.environ, as_json
 
 
-def out() -> Console:
-    """Return the console of results."""
+def be_quiet(asked: bool) -> bool:
+    """Leave out progress and messages; for the option of that name, before the verb or after it."""
+    _State.quiet = _State.quiet or asked
+    return asked
+
+
+def be_colorless(asked: bool) -> bool:
+    """Leave out colour; for the option of that name, before the verb or after it."""
+    _State.color = _State.color and not asked
+    return asked
+
+
+def be_json(asked: bool) -> bool:
+    """Tell of mistakes in JSON too; for the option of that name."""
+    _State.json = _State.json or asked
+    return asked
+
+
+def out(markup: bool = False) -> Console:
+    """Return the console of results.
+
+    Args:
+        markup: Whether ``[bold]`` is markup; True only for what was escaped.
+    """
     from rich.console import Console
 
-    return Console(no_color=not _State.color, highlight=False)
+    return Console(no_color=not _State.color, highlight=False, markup=markup, emoji=False)
 
 
 def message(text: str) -> None:
     """Tell the person something that is no result."""
     if not _State.quiet:
-        typer.echo(text, err=True)
+        typer.echo(safe(text), err=True)
 
 
 def result(value: Any) -> None:
@@ -64,97 +96,79 @@ def safe(text: str) -> str:
     return "".join(char if char.isprintable() or char in "\n\t" else "\N{REPLACEMENT CHARACTER}" for char in text)
 
 
-def fail(error: AgentEnvsError, as_json: bool) -> NoReturn:
-    """Tell of a mistake without a traceback and leave."""
-    if as_json:
+def fail(error: AgentEnvsError) -> int:
+    """Tell of a mistake without a traceback and return the exit code."""
+    if _State.json:
         result({"error": error.to_json()})
     typer.echo(safe(str(error)), err=True)
-    sys.exit(UNREACHABLE if isinstance(error, ServiceError) else USAGE)
+    return UNREACHABLE if isinstance(error, ServiceError) else USAGE
 
 
-def parse_options(pairs: list[str], env: str) -> dict[str, Any]:
-    """Read ``name=value`` options by the types the environment declares.
-
-    Raises:
-        OptionError: No ``=``, an unknown name, or a value of another type.
-    """
-    from agentenvs.core import registry
-    from agentenvs.core.errors import OptionError
-
-    types = {option.name: option.type for option in registry.spec(env).options}
-    options: dict[str, Any] = {}
-    for pair in pairs:
-        name, equals, value = pair.partition("=")
-        if not equals:
-            raise OptionError(f"{pair!r} is no option", fix="write name=value")
-        options[name] = _typed(name, value, types.get(name, "str"))
-    return options
-
-
-def _typed(name: str, value: str, kind: str) -> Any:
-    from agentenvs.core.errors import OptionError
-
-    words = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
-    try:
-        if kind == "bool":
-            return words[value.lower()]
-        return int(value) if kind == "int" else float(value) if kind == "float" else value
-    except (KeyError, ValueError) as error:
-        raise OptionError(f"option {name!r} does not take {value!r}", why=f"it is a {kind}") from error
-
-
-def make_env(env: str, pairs: list[str], data: str | None, **more: Any) -> Environment:
-    """Make an environment from what a command line says."""
-    from agentenvs.core import registry
-
-    return registry.make(env, **with_data(env, parse_options(pairs, env), data), **more)
-
-
-def with_data(env: str, options: dict[str, Any], data: str | None) -> dict[str, Any]:
-    """Add ``--data`` to options.
-
-    Raises:
-        OptionError: The environment reads no data.
-    """
-    from agentenvs.core import registry
-    from agentenvs.core.errors import OptionError
-
-    if data is None:
-        return options
-    if all(option.name != "data" for option in registry.spec(env).options):
-        raise OptionError(f"{env} reads no data", fix="leave out --data")
-    return {**options, "data": data}
+def tell_bug(error: Exception) -> None:
+    """Say in JSON, where that was asked for, that something broke; the traceback is on stderr."""
+    if _State.json:
+        result({"error": {"code": "AE000", "what": repr(error), "why": "a bug", "fix": "report it"}})
 
 
 @contextmanager
-def progress(label: str) -> Iterator[Progress]:
-    """Show a progress bar on stderr where that is a terminal, at most four times a second; a line now and then else."""
+def files() -> Iterator[None]:
+    """Turn what the operating system refuses into a message.
+
+    Raises:
+        DataError: A file cannot be read or written, or is no text where text is wanted.
+    """
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        where = "a file" if error.filename is None else error.filename
+        raise DataError(
+            f"{where} cannot be read or written", why=error.strerror or str(error), fix="give another path"
+        ) from error
+    except UnicodeDecodeError as error:
+        raise DataError("a file that should be text is none", why=str(error), fix="give a UTF-8 file") from error
+
+
+@contextmanager
+def progress(label: str, counted: str) -> Iterator[Progress]:
+    """Show progress on stderr: a bar where that is a terminal, at most four times a second; else a line now and then.
+
+    Args:
+        label: What is going on.
+        counted: What the third number counts, e.g. ``won``.
+    """
     if _State.quiet:
-        yield lambda done, total, won: None
+        yield lambda done, total, number: None
         return
     if not sys.stderr.isatty():
-        yield _plain_progress(label)
+        yield _plain_progress(label, counted)
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     bar = Progress(
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("{task.fields[won]}"),
+        TextColumn("{task.fields[number]}", markup=False),
         TimeRemainingColumn(),
         console=Console(stderr=True, no_color=not _State.color),
         refresh_per_second=4,
     )
     with bar:
-        task = bar.add_task(label, total=None, won="")
-        yield lambda done, total, won: bar.update(task, completed=done, total=total, won=f"{won} won")
+        task = bar.add_task(label, total=None, number="")
+        yield lambda done, total, number: bar.update(task, completed=done, total=total, number=f"{number} {counted}")
 
 
-def _plain_progress(label: str) -> Progress:
-    def show(done: int, total: int, won: int) -> None:
-        if done == total or done % max(total // 10, 1) == 0:
-            typer.echo(f"{label}: {done}/{total}, {won} won", err=True)
+def _plain_progress(label: str, counted: str) -> Progress:
+    last = time.monotonic()
+
+    def show(done: int, total: int, number: int) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if done == total or now - last >= _SECONDS_BETWEEN_LINES:
+            last = now
+            typer.echo(f"{label}: {done}/{total}, {number} {counted}", err=True)
 
     return show

@@ -4,33 +4,58 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
 
-from agentenvs.cli import arguments, completing, console, modelling
+from agentenvs.cli import arguments, completing, console, making, modelling
+from agentenvs.core.errors import ConfigError, ServiceError
 
 if TYPE_CHECKING:
+    from agentenvs.harness.report import Run
     from agentenvs.harness.run import RunConfig, RunResult
+
+_MOST_FAILURES = 5
+"""Failed episodes that are named; all are in the run folder."""
+
+_Policy: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--policy", help="A player of the environment, openai, or MODULE:FACTORY.", autocompletion=completing.policies
+    ),
+]
+_Stream: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--stream",
+        help="One policy through a declared order of episodes: 'split', indices 3,1,2, or a file of them.",
+    ),
+]
+_FailUnder: TypeAlias = Annotated[
+    float | None,
+    typer.Option("--fail-under", min=0, max=1, help="Exit 1 where the success rate, from 0 to 1, is lower."),
+]
 
 
 def add_to(app: typer.Typer) -> None:
     """Add the verbs."""
-    app.command("eval", epilog="Example: agentenvs eval household --policy expert --episodes 12 --concurrency 2")(
-        evaluate
+    shown = arguments.examples(
+        "eval household --policy expert --episodes 12 --concurrency 2",
+        "eval household --policy oracle --data json_2.1.1 --split valid_unseen --out runs/oracle",
+        "eval household --policy my_module:MyPolicy -o admissible=true --fail-under 0.5",
+        "eval household --policy my_module:Learner --stream 3,1,2 --reward-visible true",
+        "eval household --policy openai --model m --base-url http://localhost:8000/v1 --protocol react",
     )
-    app.command("compare", epilog="Example: agentenvs compare runs/demo/oracle runs/demo/random")(compare)
+    app.command("eval", epilog=shown)(evaluate)
+    shown = arguments.examples("compare runs/demo/* --report runs/demo/report.html", "compare runs/a runs/b --json")
+    app.command("compare", epilog=shown)(compare)
 
 
 def evaluate(
     env: arguments.Env,
-    policy: Annotated[
-        str,
-        typer.Option(
-            help="A player of the environment, openai, or MODULE:FACTORY.", autocompletion=completing.policies
-        ),
-    ],
+    policy: _Policy,
     split: arguments.Split = None,
     episodes: Annotated[int | None, typer.Option(help="How many; the whole split otherwise.")] = None,
     start: Annotated[int, typer.Option(help="Index (or seed) of the first.")] = 0,
@@ -38,12 +63,7 @@ def evaluate(
     option: arguments.Option = [],  # noqa: B006 - typer reads the default
     data: arguments.Data = None,
     out: Annotated[Path | None, typer.Option(help="Run folder; a new one under runs/ otherwise.")] = None,
-    stream: Annotated[
-        str | None,
-        typer.Option(
-            help="One policy through a declared order of episodes: 'split', indices 3,1,2, or a file of them."
-        ),
-    ] = None,
+    stream: _Stream = None,
     reward_visible: Annotated[
         Literal["none", "true", "flipped", "random"],
         typer.Option(help="What a policy that learns in a stream sees of the reward."),
@@ -67,15 +87,20 @@ def evaluate(
     price_out: modelling.PriceOut = None,
     price_cached: modelling.PriceCached = None,
     extra: modelling.Extra = None,
-    fail_under: Annotated[float | None, typer.Option(help="Exit 1 where the success rate is lower.")] = None,
+    fail_under: _FailUnder = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be played, and stop.")] = False,
     as_json: arguments.Json = False,
+    quiet: arguments.Quiet = False,
+    no_color: arguments.NoColor = False,
 ) -> None:
-    """Play a policy over a split; leaves a run folder with records, numbers and a report."""
+    """Play a policy over a split; leaves a run folder with records, numbers and a report.
+
+    Exit code 1 where something failed outside the worlds, or below --fail-under.
+    """
     from agentenvs.harness import run
 
     settings, protocol_options = _model(env, policy, locals())
-    options = {**protocol_options, **console.with_data(env, console.parse_options(option, env), data)}
+    options = {**protocol_options, **making.with_data(env, making.parse_options(option, env), data)}
     config = run.RunConfig(
         env=env,
         policy=policy,
@@ -85,7 +110,7 @@ def evaluate(
         concurrency=concurrency,
         options=options,
         out=out,
-        order=None if stream is None else _order(stream, env, split, options),
+        order=None if stream is None else _order(stream, env, split, options, episodes),
         reward_visible=reward_visible,
         episode_seconds=episode_seconds,
         settings=settings,
@@ -93,31 +118,40 @@ def evaluate(
     if dry_run:
         _dry(config, as_json)
         return
-    with console.progress(f"{env} {policy}") as progress:
+    with console.progress(f"{env} {policy}", "won") as progress, console.files():
         result = run.evaluate(config, progress)
-    _show(result, data, as_json)
-    low = fail_under is not None and result.summary["success_rate"] < fail_under
-    code = console.INTERRUPTED if result.interrupted else console.OK if result.clean and not low else console.FAILED
-    raise typer.Exit(code)
+    _show(result, lambda command: _ready(command, option, data), as_json)
+    raise typer.Exit(_exit_code(result, fail_under))
 
 
 def compare(
     runs: Annotated[list[Path], typer.Argument(help="Run folders.")],
     report: Annotated[Path | None, typer.Option(help="Write one page over all runs here.")] = None,
     as_json: arguments.Json = False,
+    quiet: arguments.Quiet = False,
+    no_color: arguments.NoColor = False,
 ) -> None:
     """Lay runs side by side: one table, and one page where asked for."""
     from agentenvs.harness.report import read_run, table, write_report
 
-    found = [read_run(folder) for folder in runs]
-    if report is not None:
-        write_report(runs, report)
+    with console.files():
+        found = [read_run(folder) for folder in runs]
+        if report is not None:
+            write_report(runs, report)
+    same = all(_scenarios(run) == _scenarios(found[0]) for run in found)
     if as_json:
-        console.result([{"run": str(run.folder), "policy": run.name, **run.summary} for run in found])
-        return
-    console.out().print(table(found))
-    if report is not None:
-        typer.echo(f"report: {report}")
+        rows = [{"run": str(run.folder), "policy": run.name, **run.summary} for run in found]
+        console.result({"same_scenarios": same, "runs": rows})
+    else:
+        console.out(markup=True).print(table(found))
+        if report is not None:
+            typer.echo(f"report: {report}")
+    if not same:
+        console.message("These runs did not play the same scenarios: do not compare their rates.")
+
+
+def _scenarios(run: Run) -> list[Any]:
+    return [run.manifest.envs[0].env_id, *(episode["scenario_digest"] for episode in run.episodes)]
 
 
 def _model(env: str, policy: str, given: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
@@ -133,27 +167,43 @@ def _model(env: str, policy: str, given: dict[str, Any]) -> tuple[Any, dict[str,
     return settings, env_options(registry.spec(env), settings)
 
 
-def _order(stream: str, env: str, split: str | None, options: dict[str, Any]) -> tuple[int, ...]:
+def _order(stream: str, env: str, split: str | None, options: dict[str, Any], episodes: int | None) -> tuple[int, ...]:
     """Read the declared order of a stream.
 
     Raises:
         ConfigError: It is no list of whole numbers, and no file of one.
+        DataError: Its file cannot be read.
     """
-    from agentenvs.core import registry
-    from agentenvs.core.errors import ConfigError
+    from agentenvs.harness.run import ENDLESS_EPISODES
 
     if stream == "split":
-        made = registry.make(env, **options)
-        size = made.splits()[split or made.spec.default_split].size
-        made.close()
-        return tuple(range(size or 100))
-    text = Path(stream).read_text(encoding="utf-8") if Path(stream).is_file() else stream
+        return tuple(range(_size(env, split, options) or episodes or ENDLESS_EPISODES))
+    with console.files():
+        text = Path(stream).read_text(encoding="utf-8") if Path(stream).is_file() else stream
     try:
         return tuple(int(item) for item in text.replace(",", " ").split())
     except ValueError as error:
         raise ConfigError(
             f"{stream!r} is no order of episodes", why=str(error), fix="give 'split', indices such as 3,1,2, or a file"
         ) from error
+
+
+def _size(env: str, split: str | None, options: dict[str, Any]) -> int | None:
+    """Return the number of scenarios in a split; None for an endless one.
+
+    Raises:
+        SplitError: There is no such split.
+    """
+    from agentenvs.core import registry
+    from agentenvs.core.task import TaskRef
+
+    made = registry.make(env, **options)
+    try:
+        name = split or made.spec.default_split
+        made.check_ref(TaskRef(name, 0))
+        return made.splits()[name].size
+    finally:
+        made.close()
 
 
 def _dry(config: RunConfig, as_json: bool) -> None:
@@ -166,18 +216,27 @@ def _dry(config: RunConfig, as_json: bool) -> None:
         "split": planned.split.name,
         "panel": planned.split.panel,
         "episodes": len(planned.indices),
-        "concurrency": 1 if config.order is not None else config.concurrency,
+        "first": planned.indices[0],
+        "last": planned.indices[-1],
+        "concurrency": planned.workers(config),
+        "options": planned.options,
+        "budgets": planned.budgets,
+        "protocol": None if config.settings is None else config.settings.protocol,
     }
     if as_json:
         console.result(said)
-    else:
-        typer.echo(" ".join(f"{name}={value}" for name, value in said.items()))
+        return
+    for name, value in said.items():
+        if value is not None:
+            typer.echo(f"{name:12} {value if isinstance(value, str) else json.dumps(value)}")
 
 
-def _show(result: RunResult, data: str | None, as_json: bool) -> None:
+def _show(result: RunResult, ready: Callable[[str], str], as_json: bool) -> None:
     from agentenvs.harness.report import kind_table, next_steps, read_run
 
     panel = result.manifest.envs[0].panel
+    for episode in [item for item in result.episodes if item.error][:_MOST_FAILURES]:
+        console.message(f"{episode.split}/{episode.index} {episode.ending}: {episode.error}")
     if as_json:
         said = {
             "folder": str(result.folder),
@@ -190,12 +249,33 @@ def _show(result: RunResult, data: str | None, as_json: bool) -> None:
         console.result(said)
         return
     read = read_run(result.folder)
-    console.out().print(kind_table(read))
+    console.out(markup=True).print(kind_table(read))
     if panel:
         typer.echo(f"panel:  {panel}")
-    for episode in [item for item in result.episodes if item.error][:5]:
-        typer.echo(f"{episode.split}/{episode.index} {episode.ending}: {console.safe(episode.error or '')}", err=True)
     typer.echo(f"report: {result.folder / 'report.html'}")
-    again = f" --data {shlex.quote(data)}" if data else ""
     for what, command in next_steps(read):
-        console.message(f"{what}: {command}{again}" if command else what)
+        console.message(f"{what}: {ready(command)}" if command else what)
+
+
+def _exit_code(result: RunResult, fail_under: float | None) -> int:
+    if result.interrupted:
+        return console.INTERRUPTED
+    if not result.clean:
+        return console.UNREACHABLE if _out_of_reach(result) else console.FAILED
+    low = fail_under is not None and result.summary["success_rate"] < fail_under
+    return console.FAILED if low else console.OK
+
+
+def _out_of_reach(result: RunResult) -> bool:
+    """Return whether no episode came to its end because a service stayed away in each."""
+    name = f"{ServiceError.__module__}.{ServiceError.__qualname__}: "
+    if not all(episode.error for episode in result.episodes):
+        return False
+    files = [result.folder / "sidecars" / f"{episode.number:06d}.json" for episode in result.episodes]
+    return all(name in (json.loads(file.read_text(encoding="utf-8"))["error"] or "") for file in files)
+
+
+def _ready(command: str, option: list[str], data: str | None) -> str:
+    """Return a command line to try next with what this one was given of the world."""
+    more = [f"-o {shlex.quote(pair)}" for pair in option] if command.startswith("agentenvs play") else []
+    return " ".join([command, *more, *([f"--data {shlex.quote(data)}"] if data else [])])

@@ -3,39 +3,40 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import typer
 
-from agentenvs.cli import arguments, console
+from agentenvs.cli import arguments, console, making
 
 if TYPE_CHECKING:
     from agentenvs.core.environment import Environment
+    from agentenvs.core.spec import Capabilities, OptionSpec, SplitSpec
 
 
 def add_to(app: typer.Typer) -> None:
     """Add the verbs."""
-    app.command("list", epilog="Example: agentenvs list --json")(list_envs)
-    app.command("info", epilog="Example: agentenvs info household --data json_2.1.1")(info)
+    app.command("list", epilog=arguments.examples("list", "list --json"))(list_envs)
+    shown = arguments.examples("info household", "info household --data json_2.1.1", "info household --json")
+    app.command("info", epilog=shown)(info)
 
 
-def list_envs(as_json: arguments.Json = False) -> None:
+def list_envs(
+    as_json: arguments.Json = False, quiet: arguments.Quiet = False, no_color: arguments.NoColor = False
+) -> None:
     """List the environments."""
-    from rich.table import Table
-
     from agentenvs.core import registry
 
     specs = registry.list_envs()
     if as_json:
         console.result([spec.to_json() for spec in specs])
         return
-    table = Table()
-    for heading in ("id", "name", "what", "splits", "takes"):
-        table.add_column(heading)
-    for spec in specs:
-        splits = ", ".join(f"{split.name} ({_size(split.size)})" for split in spec.splits)
-        table.add_row(spec.id, spec.slug, spec.title, splits, ", ".join(spec.accepts))
-    console.out().print(table)
+    rows = [
+        (spec.id, spec.slug, spec.title, _sizes(spec.splits), ", ".join(_promises(spec.capabilities))) for spec in specs
+    ]
+    _table("", ("id", "name", "title", "splits", "capabilities"), rows)
+    console.message("What one says of itself: agentenvs info NAME")
 
 
 def info(
@@ -43,9 +44,11 @@ def info(
     data: arguments.Data = None,
     option: arguments.Option = [],  # noqa: B006 - typer reads the default
     as_json: arguments.Json = False,
+    quiet: arguments.Quiet = False,
+    no_color: arguments.NoColor = False,
 ) -> None:
-    """Show what an environment says of itself: splits, actions, options, budgets, promises, players."""
-    made = console.make_env(env, option, data)
+    """Show what an environment says of itself: splits, actions, options, budgets, capabilities, players."""
+    made = making.make(env, option, data)
     try:
         if as_json:
             splits = {name: {"size": split.size, "panel": split.panel} for name, split in made.splits().items()}
@@ -54,6 +57,7 @@ def info(
             _show(made)
     finally:
         made.close()
+    console.message(f"Play it: agentenvs play {made.spec.slug}")
 
 
 def _show(env: Environment) -> None:
@@ -63,41 +67,57 @@ def _show(env: Environment) -> None:
     screen.print(spec.description)
     budgets = ", ".join(f"{name} {amount}" for name, amount in env.declared_budgets().items()) or "none"
     screen.print(f"\ntakes {', '.join(spec.accepts)}; at most {spec.max_calls} call(s) a turn; budgets: {budgets}")
+    screen.print(f"capabilities: {', '.join(_promises(spec.capabilities))}")
     screen.print(f"players: {', '.join(spec.players) or 'none'}")
     _table("splits", ("split", "scenarios", "what"), [_split_row(split) for split in env.splits().values()])
-    _table(
-        "tools",
-        ("tool", "does", "arguments, for example"),
-        [
-            (tool.name, tool.description, json.dumps(dict(tool.examples[0])) if tool.examples else "")
-            for tool in spec.tools
-        ],
-    )
-    _table(
-        "options",
-        ("option", "type", "default", "what"),
-        [(option.name, option.type, json.dumps(option.default), option.description) for option in spec.options],
-    )
-    promises = spec.to_json()["capabilities"]
-    _table("promises", ("promise", "value"), [(name, json.dumps(value)) for name, value in promises.items()])
+    tools = [
+        (tool.name, tool.description, "\n".join(json.dumps(dict(example)) for example in tool.examples))
+        for tool in spec.tools
+    ]
+    _table("tools", ("tool", "does", "arguments, for example"), tools)
+    _table("options", ("option", "type", "default", "what"), [_option_row(option) for option in spec.options])
 
 
-def _table(title: str, headings: tuple[str, ...], rows: list[tuple[str, ...]]) -> None:
+def _table(title: str, headings: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> None:
+    from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
     if not rows:
         return
-    table = Table(title=title, title_justify="left")
-    for heading in headings:
-        table.add_column(heading)
+    table = Table(
+        title=f"\n{title}" if title else None,
+        title_justify="left",
+        box=SIMPLE_HEAD,
+        show_edge=False,
+        padding=(0, 1, 0, 0),
+    )
+    for number, heading in enumerate(headings):
+        table.add_column(heading, overflow="fold", no_wrap=number == 0)
     for row in rows:
         table.add_row(*row)
     console.out().print(table)
 
 
-def _split_row(split: Any) -> tuple[str, ...]:
+def _promises(capabilities: Capabilities) -> list[str]:
+    """Return what an environment declares, in words."""
+    promised = [name for name in ("deterministic", "replayable", "forkable", "snapshot") if getattr(capabilities, name)]
+    limit = "" if capabilities.step_seconds is None else f" ({capabilities.step_seconds:g} s a step)"
+    return [*promised, f"rewards {capabilities.rewards}", f"execution {capabilities.execution}{limit}"]
+
+
+def _split_row(split: SplitSpec) -> tuple[str, ...]:
     panel = f" (panel {split.panel[:16]})" if split.panel else ""
-    return split.name, _size(split.size), split.description + panel
+    sealed = " (sealed)" if split.sealed else ""
+    return console.safe(split.name), _size(split.size), console.safe(split.description) + panel + sealed
+
+
+def _option_row(option: OptionSpec) -> tuple[str, ...]:
+    choices = f" ({', '.join(option.choices)})" if option.choices else ""
+    return option.name, option.type, json.dumps(option.default), option.description + choices
+
+
+def _sizes(splits: tuple[SplitSpec, ...]) -> str:
+    return ", ".join(f"{split.name} ({_size(split.size)})" for split in splits)
 
 
 def _size(size: int | None) -> str:

@@ -1,30 +1,38 @@
-"""``agentenvs``: the entry point, and the options before the verb."""
+"""``agentenvs``: the entry point, the options before the verb, and what becomes of an error."""
 
 from __future__ import annotations
 
+import io
 import sys
 import traceback
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
 
 from agentenvs._version import __version__
-from agentenvs.cli import checking, console, doctoring, evaluating, listing, playing
-from agentenvs.core.errors import EpisodeError, UserError
+from agentenvs.cli import arguments, checking, console, doctoring, evaluating, listing, playing
+from agentenvs.core.errors import ConfigError, EpisodeError, UserError
 
 app = typer.Typer(
     name="agentenvs",
-    no_args_is_help=True,
+    invoke_without_command=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "AGENTENVS"},
     help="Environments in which language agents are trained and judged.\n\n"
-    "Every option can be set by an environment variable: AGENTENVS_EVAL_SPLIT for `eval --split`, and so on.",
+    "Every option can be set by an environment variable: AGENTENVS_EVAL_SPLIT for `eval --split`, and so on; "
+    "AGENTENVS_JSON, AGENTENVS_QUIET and AGENTENVS_NO_COLOR hold for every verb.\n\n"
+    + arguments.examples(
+        "list", "play household", "eval household --policy expert --out runs/expert", "replay runs/expert"
+    ),
     epilog=console.EXIT_CODES,
 )
 
 for _verbs in (listing, playing, evaluating, checking, doctoring):
     _verbs.add_to(app)
+
+# What is raised for a command line that cannot be parsed; typer has no public name for it.
+_BadSpelling = cast("type[Exception]", typer.BadParameter.__mro__[1])
 
 
 def _version(asked: bool) -> None:
@@ -35,32 +43,56 @@ def _version(asked: bool) -> None:
 
 @app.callback()
 def options(
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no messages.")] = False,
-    no_color: Annotated[bool, typer.Option("--no-color", help="No colour (also NO_COLOR).")] = False,
+    ctx: typer.Context,
+    quiet: arguments.Quiet = False,
+    no_color: arguments.NoColor = False,
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+        bool,
+        typer.Option(
+            "--version", callback=_version, is_eager=True, allow_from_autoenv=False, help="Print the version."
+        ),
     ] = False,
 ) -> None:
-    """Set what holds for every verb."""
-    console.configure(quiet, no_color)
+    """Show the help where no verb is given."""
+    if ctx.invoked_subcommand is None:
+        typer.echo(ctx.get_help())
+        raise typer.Exit(console.USAGE)
 
 
 def main() -> None:
     """Run the command line; a user's mistake gets a message, a bug a traceback."""
-    as_json = "--json" in sys.argv
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
+        # No spelling of a character, in or out, is worth a crash.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+    console.reset(as_json="--json" in sys.argv)
+    sys.exit(_run())
+
+
+def _run() -> int:
     try:
-        app()
+        return app(prog_name="agentenvs", standalone_mode=False) or console.OK
     except (UserError, EpisodeError) as error:
-        console.fail(error, as_json)
-    except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(console.OK)
-    except KeyboardInterrupt:
-        sys.exit(console.INTERRUPTED)
-    except Exception:  # noqa: BLE001 - boundary of the process: whatever else comes up is a bug, shown whole
+        return console.fail(error)
+    except (typer.Abort, KeyboardInterrupt):
+        return console.INTERRUPTED
+    except _BadSpelling as error:
+        return console.fail(_usage(error))
+    except Exception as error:  # noqa: BLE001 - boundary of the process: whatever else comes up is a bug, shown whole
         traceback.print_exc()
         typer.echo("This is a bug of agentenvs: please report it with the traceback above.", err=True)
-        sys.exit(console.FAILED)
+        console.tell_bug(error)
+        return console.FAILED
+
+
+def _usage(error: Exception) -> ConfigError:
+    """Return a command line that cannot be parsed as an error like any other."""
+    ctx: typer.Context | None = getattr(error, "ctx", None)
+    said = getattr(error, "format_message", error.__str__)()
+    if ctx is None:
+        return ConfigError(said, fix="agentenvs --help")
+    usage = " ".join(ctx.get_usage().split())
+    return ConfigError(said, fix=f"{usage[0].lower()}{usage[1:]}; {ctx.command_path} --help says more")
 
 
 if __name__ == "__main__":

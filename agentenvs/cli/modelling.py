@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
+from agentenvs.cli import completing
+
 if TYPE_CHECKING:
     from agentenvs.harness.model_settings import OpenAISettings
 
@@ -14,13 +16,6 @@ _PANEL = "A model (--policy openai)"
 
 def _option(flag: str, text: str) -> Any:
     return typer.Option(flag, help=text, rich_help_panel=_PANEL)
-
-
-def protocols(incomplete: str) -> list[str]:
-    """Return the protocols that begin so, for completion."""
-    from agentenvs.harness.protocol import names
-
-    return [name for name in names() if name.startswith(incomplete)]
 
 
 Model: TypeAlias = Annotated[str | None, _option("--model", "Name of the model, as the endpoint spells it.")]
@@ -35,7 +30,7 @@ Protocol: TypeAlias = Annotated[
     typer.Option(
         "--protocol",
         help="Prompts, history, limit, parser: native, react, verl-agent, agentgym or agentbench.",
-        autocompletion=protocols,
+        autocompletion=completing.protocols,
         rich_help_panel=_PANEL,
     ),
 ]

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
 from agentenvs.cli import console
 from agentenvs.cli.main import main
+from agentenvs.core import registry
+from tests.envs.fixtures import register_fixtures
 
 
 class Ran(NamedTuple):
@@ -23,25 +27,28 @@ class Ran(NamedTuple):
 
 
 @pytest.fixture
-def cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Any) -> Callable[..., Ran]:
+def cli(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> Iterator[Callable[..., Ran]]:
     """Return a function that runs ``agentenvs ARGS…`` in an empty folder."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.delenv("ALFWORLD_DATA", raising=False)
 
     def run(*args: str, stdin: str = "") -> Ran:
-        import io
-
         monkeypatch.setattr("sys.argv", ["agentenvs", *args])
         monkeypatch.setattr("sys.stdin", io.StringIO(stdin))
-        code = 0
-        try:
+        with pytest.raises(SystemExit) as left:
             main()
-        except SystemExit as left:
-            code = left.code if isinstance(left.code, int) else 1
-        finally:
-            console.configure(quiet=False, no_color=False)
         said = capsys.readouterr()
-        return Ran(code or 0, said.out, said.err)
+        assert isinstance(left.value.code, int)
+        return Ran(left.value.code, said.out, said.err)
 
-    return run
+    yield run
+    console.reset()
+
+
+@pytest.fixture
+def fixtures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make the fixture environments known for one test."""
+    monkeypatch.setattr(registry, "_registered", dict(registry._registered))
+    register_fixtures()

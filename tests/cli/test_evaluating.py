@@ -24,9 +24,43 @@ def test_json_is_all_there_is_on_stdout(cli):
     assert ran.json["manifest"]["agent"]["name"] == "noop"
 
 
-def test_fail_under_sets_the_exit_code(cli):
-    args = ("eval", "household", "--policy", "noop", "--episodes", "1", "--fail-under", "0.5", "--out", "run")
-    assert cli(*args).code == 1
+@pytest.mark.parametrize(("policy", "least", "code"), [("noop", "0.5", 1), ("noop", "0", 0), ("oracle", "1", 0)])
+def test_fail_under_sets_the_exit_code(cli, policy, least, code):
+    args = ("eval", "household", "--policy", policy, "--episodes", "1", "--fail-under", least, "--out", "run")
+    assert cli(*args).code == code
+
+
+def test_an_endpoint_nobody_can_reach_is_exit_code_3(cli):
+    model = ("--policy", "openai", "--model", "m", "--base-url", "http://127.0.0.1:9/v1", "--retries", "0")
+    ran = cli("eval", "household", *model, "--episodes", "2", "--out", "run", "--json")
+    assert ran.code == 3
+    assert "builtin/0 abandoned: the model endpoint at 127.0.0.1 stays away" in ran.err
+    assert ran.json["summary"]["errors"] == 2
+
+
+def test_what_to_do_next_is_a_command_line_that_works(cli):
+    ran = cli("eval", "household", "--policy", "noop", "--episodes", "1", "--out", "run", "-o", "limit=3")
+    (line,) = [line for line in ran.err.splitlines() if "agentenvs play" in line]
+    command = line.partition("agentenvs ")[2].split()
+    assert command[-2:] == ["-o", "limit=3"]
+    assert cli(*command).code == 0
+
+
+def test_an_interrupted_run_keeps_what_ended(cli, tmp_path):
+    (tmp_path / "presses.py").write_text(
+        "import os, signal, time\n"
+        "class P:\n"
+        "    def reset(self, spec, task): self.index = task.ref.index\n"
+        "    def act(self, observation):\n"
+        "        if self.index == 1:\n"
+        "            os.kill(os.getpid(), signal.SIGINT)\n"
+        "            time.sleep(0.3)\n"
+        "        return 'look'\n"
+    )
+    ran = cli("eval", "household", "--policy", "presses:P", "--out", "run", "--json")
+    assert ran.code == 130
+    assert ran.json["complete"] is False
+    assert ran.json["summary"]["episodes"] == 2
 
 
 def test_a_policy_of_ones_own_from_the_working_folder(cli, tmp_path):
@@ -59,12 +93,19 @@ def test_a_policy_that_raises_makes_the_run_unclean(cli, tmp_path):
         (("--policy", "noop", "--concurrency", "0"), "AE108"),
         (("--policy", "noop", "--model", "m"), "--model has no effect here"),
         (("--policy", "noop", "--stream", "a,b"), "is no order of episodes"),
+        (("--policy", "noop", "--stream", "split", "--split", "test9"), "has no split 'test9'"),
+        (("--policy", "noop", "--stream", "junk"), "AE105 a file that should be text is none"),
+        (("--policy", "noop", "--reward-visible", "true"), "give --stream as well"),
+        (("--policy", "noop", "--fail-under", "50"), "AE108 Invalid value for '--fail-under'"),
+        (("--policy", "noop", "--episode-seconds", "0"), "leaves no time"),
+        (("--policy", "noop", "--out", "junk/run"), "AE108 the run folder junk/run cannot be made"),
         (("--policy", "openai"), "needs a model"),
         (("--policy", "openai", "--model", "m", "--protocol", "chat"), "chat"),
         (("--policy", "openai", "--model", "m", "--history", "some"), "history"),
     ],
 )
-def test_mistakes_get_a_message_and_exit_code_2(cli, args, message):
+def test_mistakes_get_a_message_and_exit_code_2(cli, tmp_path, args, message):
+    (tmp_path / "junk").write_bytes(b"\xff")
     ran = cli("eval", "household", *args)
     assert ran.code == 2
     assert message in ran.err
@@ -79,6 +120,30 @@ def test_an_option_from_the_environment(cli, monkeypatch):
 def test_a_dry_run_writes_nothing(cli, tmp_path):
     assert cli("eval", "household", "--policy", "expert", "--dry-run").code == 0
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_dry_run_says_what_would_be_played(cli):
+    model = ("--policy", "openai", "--model", "m", "--protocol", "verl-agent", "-o", "limit=9")
+    said = cli("eval", "household", *model, "--start", "2", "--dry-run", "--json").json
+    assert (said["episodes"], said["first"], said["last"], said["budgets"]) == (10, 2, 11, {"steps": 9})
+    assert (said["protocol"], said["options"]["admissible"]) == ("verl-agent", True)
+    assert 'budgets      {"steps": 9}' in cli("eval", "household", *model, "--dry-run").out
+
+
+@pytest.mark.usefixtures("fixtures")
+@pytest.mark.parametrize("env", ["clerk", "ledger", "slow_tool"])
+def test_environments_of_other_kinds(cli, env):
+    ran = cli("eval", env, "--policy", "noop", "--episodes", "1", "--out", "run", "--json")
+    assert (ran.code, ran.json["summary"]["successes"]) == (0, 0)
+    assert cli("replay", "run").code == 0
+    assert cli("rescore", "run").code == 0
+
+
+@pytest.mark.usefixtures("fixtures")
+@pytest.mark.parametrize(("more", "episodes"), [(("--episodes", "3"), 3), ((), 100)])
+def test_a_stream_through_an_endless_split(cli, more, episodes):
+    ran = cli("eval", "clerk", "--policy", "noop", "--stream", "split", "--dry-run", "--json", *more)
+    assert ran.json["episodes"] == episodes
 
 
 def test_a_full_folder_is_never_overwritten(cli, tmp_path):
@@ -107,6 +172,25 @@ def test_compare_lays_runs_side_by_side(cli, tmp_path):
     page = (tmp_path / "both.html").read_text()
     assert "<svg" in page
     assert "http://" not in page
+    said = cli("compare", "noop", "random", "--json").json
+    assert said["same_scenarios"] is True
+    assert [run["policy"] for run in said["runs"]] == ["noop", "random"]
+
+
+def test_runs_of_other_scenarios_are_not_to_be_compared(cli):
+    for name, start in (("a", "0"), ("b", "1")):
+        cli("eval", "household", "--policy", "noop", "--episodes", "1", "--start", start, "--out", name)
+    ran = cli("compare", "a", "b")
+    assert ran.code == 0
+    assert "do not compare their rates" in ran.err
+    assert cli("compare", "a", "b", "--json").json["same_scenarios"] is False
+
+
+def test_a_page_that_cannot_be_written(cli):
+    cli("eval", "household", "--policy", "noop", "--episodes", "1", "--out", "run")
+    ran = cli("compare", "run", "--report", "no/where.html")
+    assert ran.code == 2
+    assert "AE105 no/where.html cannot be read or written" in ran.err
 
 
 def test_comparing_what_is_no_run_is_a_message(cli, tmp_path):

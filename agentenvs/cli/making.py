@@ -1,0 +1,66 @@
+"""From words on a command line to an environment with options."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from agentenvs.core.errors import OptionError
+
+if TYPE_CHECKING:
+    from agentenvs.core.environment import Environment
+
+_WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+
+
+def parse_options(pairs: list[str], env: str) -> dict[str, Any]:
+    """Read ``name=value`` options by the types the environment declares.
+
+    Raises:
+        OptionError: No ``=``, or a value of another type.
+        UnknownEnvError: No such environment.
+    """
+    from agentenvs.core import registry
+
+    types = {option.name: option.type for option in registry.spec(env).options}
+    options: dict[str, Any] = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise OptionError(f"{pair!r} is no option", fix="write name=value")
+        options[name] = _typed(name, value, types.get(name, "str"))
+    return options
+
+
+def with_data(env: str, options: dict[str, Any], data: str | None) -> dict[str, Any]:
+    """Add ``--data`` to options.
+
+    Raises:
+        OptionError: The environment reads no data.
+    """
+    from agentenvs.core import registry
+
+    if data is None:
+        return options
+    if all(option.name != "data" for option in registry.spec(env).options):
+        raise OptionError(f"{env} reads no data", fix="leave out --data")
+    return {**options, "data": data}
+
+
+def make(env: str, pairs: list[str], data: str | None) -> Environment:
+    """Make an environment from what a command line says.
+
+    Raises:
+        UserError: Some subclass: no such environment, option or data.
+    """
+    from agentenvs.core import registry
+
+    return registry.make(env, **with_data(env, parse_options(pairs, env), data))
+
+
+def _typed(name: str, value: str, kind: str) -> Any:
+    try:
+        if kind == "bool":
+            return _WORDS[value.lower()]
+        return int(value) if kind == "int" else float(value) if kind == "float" else value
+    except (KeyError, ValueError) as error:
+        raise OptionError(f"option {name!r} does not take {value!r}", why=f"it is a {kind}") from error
