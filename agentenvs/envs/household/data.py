@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import sys
 from collections.abc import Callable, Hashable
 from functools import lru_cache
@@ -19,7 +20,8 @@ from typing import Final, Generic, TypeVar
 from agentenvs.core.canon import canonical_bytes, sha256
 from agentenvs.core.errors import ContractError, DataError
 from agentenvs.envs.household.layout import Layout, Profile
-from agentenvs_scenarios.household.discover import GameFile, GameSplit, find_games
+from agentenvs.envs.household.rules import State
+from agentenvs_scenarios.household.discover import GameFile, GameSplit, absolute, find_games
 from agentenvs_scenarios.household.load import parse_game, read_bytes
 from agentenvs_scenarios.household.model import Scenario, TextVersion
 
@@ -28,6 +30,7 @@ KEPT_SCENARIOS: Final = 512
 KEPT_LAYOUTS: Final = 512
 
 _FORMAT: Final = 1
+_SHA256: Final = re.compile("[0-9a-f]{64}")
 
 T = TypeVar("T")
 
@@ -75,7 +78,7 @@ def list_games(folder: Path) -> dict[str, GameSplit]:
     Raises:
         DataError: The folder holds no games, or cannot be read.
     """
-    return _list_games(folder.expanduser().absolute())
+    return _list_games(absolute(folder))
 
 
 @lru_cache(maxsize=16)
@@ -99,9 +102,24 @@ def load_scenario(game: GameFile) -> Scenario:
 
 
 def layout_of(scenario: Scenario, profile: Profile, text: TextVersion | None, aliases: bool) -> Layout:
-    """Return the layout of a scenario under the options of an environment."""
+    """Return the layout of a scenario under the options of an environment.
+
+    Raises:
+        DataError: The goal holds before anything is done; only ``original`` plays, and pays, that.
+    """
     key = (scenario.digest, profile, text, aliases)
-    return _layouts.get(key, lambda: Layout(scenario, profile, text, aliases))
+    return _layouts.get(key, lambda: _make_layout(scenario, profile, text, aliases))
+
+
+def _make_layout(scenario: Scenario, profile: Profile, text: TextVersion | None, aliases: bool) -> Layout:
+    layout = Layout(scenario, profile, text, aliases)
+    if layout.compat and State(layout).won:
+        raise DataError(
+            f"the household {scenario.name!r} is no task",
+            why="its goal holds before anything is done, so doing nothing would win it",
+            fix="leave it out, or play it with profile=original",
+        )
+    return layout
 
 
 def _load(game: GameFile) -> Scenario:
@@ -110,7 +128,7 @@ def _load(game: GameFile) -> Scenario:
         raise DataError(
             f"the game file {game.path} has changed",
             why="its content is not what it was when the folder was listed",
-            fix="start again, so that the folder is listed anew",
+            fix=f"start again, so that the folder is listed anew; if it stays so, remove {cache_folder()}",
         )
     return parse_game(data, _name(game), game.path)
 
@@ -145,7 +163,7 @@ def _read_listing(path: Path | None) -> dict[str, GameFile]:
         form = json.loads(path.read_bytes())
         files = [GameFile(*row) for row in form["files"]] if form["format"] == _FORMAT else []
         wanted = (str, int, int, str, bool)
-        if any(tuple(map(type, file)) != wanted for file in files):
+        if any(tuple(map(type, file)) != wanted or not _SHA256.fullmatch(file.sha256) for file in files):
             return {}
         return {file.path: file for file in files}
     except (OSError, ValueError, KeyError, TypeError, RecursionError):

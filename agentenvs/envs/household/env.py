@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from agentenvs.core.actions import Action, calls_of
 from agentenvs.core.canon import JSON
 from agentenvs.core.environment import Environment
-from agentenvs.core.errors import SplitError
+from agentenvs.core.errors import DataError, SplitError
 from agentenvs.core.observation import TextBlock
 from agentenvs.core.spec import SplitSpec
+from agentenvs.core.task import TaskRef
 from agentenvs.core.turn import Outcome, TraceParts
 from agentenvs.core.verdict import Ending, Verdict
 from agentenvs.envs.household import data, prove, view
@@ -23,6 +23,7 @@ from agentenvs.envs.household.spec import SPEC
 from agentenvs.envs.household.trace import Seen
 from agentenvs.envs.household.world import World
 from agentenvs_scenarios.household.builtin import builtin
+from agentenvs_scenarios.household.discover import GameSplit
 from agentenvs_scenarios.household.model import Scenario
 from agentenvs_scoring.household import judge
 
@@ -36,8 +37,8 @@ class HouseholdEnv(Environment):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self._folder: Path | None = data.data_folder(self.options["data"])
-        self._games = data.list_games(self._folder) if self._folder is not None else {}
+        self._useless: DataError | None = None
+        self._games = self._list_games()
         text = self.options["text"]
         self._text = None if text == "auto" else text
 
@@ -48,6 +49,16 @@ class HouseholdEnv(Environment):
             for name, games in self._games.items()
         }
         return {**super().splits(), **found}
+
+    def check_ref(self, ref: TaskRef) -> None:
+        """Refuse an address that names no scenario; see :meth:`Environment.check_ref`.
+
+        Raises:
+            DataError: It may be in the folder ``$ALFWORLD_DATA``, which is of no use.
+        """
+        if self._useless is not None and ref.split not in self.splits():
+            raise self._useless
+        super().check_ref(ref)
 
     def scenario(self, split: str, index: int) -> Scenario:
         """Return a built-in or a loaded scenario; see :meth:`Environment.scenario`."""
@@ -63,6 +74,17 @@ class HouseholdEnv(Environment):
         if not isinstance(self.current, Scenario):
             return {}
         return {"kind": self.current.goal.task, "par": prove.par(self._layout(self.current))}
+
+    def _list_games(self) -> Mapping[str, GameSplit]:
+        """Return the splits of the data folder; a variable that points nowhere matters to nobody who needs no game."""
+        folder = data.data_folder(self.options["data"])
+        try:
+            return data.list_games(folder) if folder is not None else {}
+        except DataError as error:
+            if self.options["data"]:
+                raise
+            self._useless = error
+            return {}
 
     def _begin(self, scenario: Scenario) -> str:
         layout = self._layout(scenario)

@@ -64,12 +64,14 @@ def find_games(root: Path, known: Mapping[str, GameFile] | None = None) -> Listi
         known: Files of an earlier listing, by path.
 
     Raises:
-        DataError: There is no such folder, it cannot be read, it holds no game, or a file is torn.
+        DataError: There is no such folder, it cannot be read, it holds no game, a file is torn, or two folders would
+            be the same split.
     """
     folder = _data_folder(root)
     known = known or {}
     files: dict[str, GameFile] = {}
     found: dict[str, list[tuple[str, GameFile]]] = {}
+    folders: dict[str, str] = {}
     for parts in _walk(folder):
         relative = "/".join(parts)
         if any(word in relative for word in _FOREIGN):
@@ -78,7 +80,10 @@ def find_games(root: Path, known: Mapping[str, GameFile] | None = None) -> Listi
         files[game.path] = game
         if game.solvable:
             split, name = (parts[0], "/".join(parts[1:])) if len(parts) > 2 else (folder.name, relative)
-            found.setdefault(_split_name(split), []).append((name, game))
+            label = _split_name(split)
+            if folders.setdefault(label, split) != split:
+                raise _useless(root, f"its folders {folders[label]} and {split} would both be the split {label}")
+            found.setdefault(label, []).append((name, game))
     if not found:
         raise _useless(root, f"no file {GAME_FILE} of a solvable game is in it")
     return Listing(tuple(_split(name, found[name]) for name in sorted(found)), files)
@@ -95,31 +100,60 @@ def _split_name(folder: str) -> str:
     return f"alfworld_{name}" if name in RESERVED else name
 
 
+def absolute(root: Path) -> Path:
+    """Return a data folder as an absolute path, ``~`` expanded.
+
+    Raises:
+        DataError: It is in the home of somebody who has none.
+    """
+    try:
+        return root.expanduser().absolute()
+    except (OSError, RuntimeError) as error:  # no such user, or no current folder
+        raise _useless(root, "there is no such folder") from error
+
+
 def _data_folder(root: Path) -> Path:
     """Return the folder whose children are splits (or tasks), as an absolute path."""
-    folder = root.expanduser().absolute()
-    if not folder.is_dir():
-        raise _useless(root, "there is no such folder")
-    releases = sorted(child for child in folder.glob("json_*") if child.is_dir())
+    folder = absolute(root)
+    try:
+        if not folder.is_dir():
+            raise _useless(root, "there is no such folder")
+        releases = sorted(child for child in folder.glob("json_*") if child.is_dir())
+    except OSError as error:
+        raise _useless(root, f"it cannot be read ({error.strerror})") from error
     if (folder / RELEASE_FOLDER) in releases:
         return folder / RELEASE_FOLDER
     return releases[-1] if releases else folder
 
 
 def _walk(folder: Path) -> Iterator[tuple[str, ...]]:
-    """Yield the folders that hold a game, as parts relative to ``folder``; links are followed, depth is bounded."""
+    """Yield the folders that hold a game, as parts relative to ``folder``.
+
+    Links are followed, but not to a folder they lie in, nor where they lead nowhere; depth is bounded.
+    """
     todo: list[tuple[str, ...]] = [()]
     while todo:
         parts = todo.pop()
         try:
             with os.scandir(folder.joinpath(*parts)) as entries:
-                children = sorted((entry.name, entry.is_dir()) for entry in entries if _is_text(entry.name))
+                children = sorted((entry.name, _is_folder(entry)) for entry in entries if _is_text(entry.name))
         except OSError as error:
             raise _useless(folder.joinpath(*parts), f"it cannot be read ({error})") from error
         if (GAME_FILE, False) in children:
             yield parts
         if len(parts) < _DEPTH:
             todo += [(*parts, name) for name, is_folder in children if is_folder]
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    """Whether an entry is a folder, or a link to one that it does not lie in."""
+    try:
+        if not entry.is_dir():
+            return False
+        lies_in = Path(os.path.realpath(os.path.dirname(entry.path))) if entry.is_symlink() else None
+        return lies_in is None or not lies_in.is_relative_to(os.path.realpath(entry.path))
+    except OSError:  # a link to itself
+        return False
 
 
 def _is_text(name: str) -> bool:

@@ -5,9 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from agentenvs.core import registry
 from agentenvs.core.errors import DataError
+from agentenvs.core.task import TaskRef
 from agentenvs.envs.household import data
 from agentenvs_scenarios.household.builtin import builtin
+from tests.envs.household.rooms import room
 from tests.scenarios.household.gamefile import write_game
 
 
@@ -52,6 +55,7 @@ def test_a_listing_is_kept_for_the_next_process(folder, monkeypatch):
         b'{"format":99,"files":[]}',
         b'{"format":1,"files":[["x",1]]}',
         b'{"format":1,"files":[["x","1",2,"3",true]]}',
+        b'{"format":1,"files":[["x",1,2,"\\ud800",true]]}',
     ],
 )
 def test_a_torn_listing_is_made_anew(folder, junk):
@@ -75,6 +79,27 @@ def test_a_file_that_changed_since_is_refused(folder):
     data._scenarios._values.clear()
     with pytest.raises(DataError, match="has changed"):
         data.load_scenario(game)
+
+
+def test_a_folder_asked_for_that_is_of_no_use_is_an_error():
+    with pytest.raises(DataError, match="no games can be read"):
+        registry.make("household", data="/nowhere")
+
+
+def test_a_variable_that_points_nowhere_keeps_nobody_from_the_rooms(monkeypatch):
+    monkeypatch.setenv("ALFWORLD_DATA", "/nowhere")
+    env = registry.make("household")
+    assert env.reset().text
+    with pytest.raises(DataError, match="no games can be read from /nowhere"):
+        env.reset(TaskRef("valid_seen", 0))
+
+
+def test_a_goal_that_holds_at_the_start_is_no_task():
+    won = room(("pick_and_place_simple", "apple", "fridge"))
+    for profile in ("compat", "native"):
+        with pytest.raises(DataError, match="doing nothing would win it"):
+            data.layout_of(won, profile, None, False)
+    assert data.layout_of(won, "original", None, False)
 
 
 def test_two_games_with_equal_files_keep_their_names(folder):

@@ -81,12 +81,36 @@ def test_known_files_are_not_read_again(data):
         find_games(data, listing.files)
 
 
-def test_links_in_a_circle_end(data):
-    (data / "valid_seen" / "loop").symlink_to(data, target_is_directory=True)
-    assert find_games(data).splits
+@pytest.mark.parametrize("link", ["loop", "valid_seen/loop", "valid_seen/a-task/loop"])
+@pytest.mark.parametrize("end", [".", "..", "loop", "nowhere"])
+def test_links_in_a_circle_add_nothing(data, link, end):
+    before = find_games(data).splits
+    (data / link).symlink_to(end, target_is_directory=True)
+    assert find_games(data).splits == before
 
 
-@pytest.mark.parametrize("make", [lambda p: p / "absent", lambda p: p])
+def test_links_elsewhere_are_followed(data):
+    (data / "mine").symlink_to(data / "valid_seen", target_is_directory=True)
+    assert names(find_games(data).splits[1]) == IN_ORDER
+
+
+def test_two_folders_are_never_one_split(data):
+    (data / "train").rename(data / "a b")
+    write_game(data / "a_b" / "a-task" / "trial_1", builtin(0))
+    with pytest.raises(DataError, match="would both be the split a_b"):
+        find_games(data)
+
+
+NO_FOLDERS = (
+    lambda p: p / "absent",
+    lambda p: p,
+    lambda p: Path("~no-such-user/data"),
+    lambda p: p / ("long" * 2000),
+    lambda p: Path("a\0b"),
+)
+
+
+@pytest.mark.parametrize("make", NO_FOLDERS)
 def test_no_games(tmp_path, make):
     with pytest.raises(DataError) as caught:
         find_games(make(tmp_path))
