@@ -226,13 +226,7 @@ class Environment(ABC):
             self._refuse_step()
         parsed = parse_action(action)
         self._arm(effects)
-        refused = self._check(parsed)
-        outcomes: list[Outcome] = []
-        for call in () if refused else self._parts(parsed):
-            outcomes.append(await self._act(call))  # type: ignore[misc]
-            if outcomes[-1].ended:
-                break
-        return self._settle(parsed, refused or _joined(outcomes))
+        return self._settle(parsed, await self._aplay(parsed))
 
     def finish(self, ending: Ending) -> Verdict:
         """End the episode, if it has not ended, and return its verdict. Total at any turn after reset.
@@ -484,6 +478,17 @@ class Environment(ABC):
         outcomes: list[Outcome] = []
         for call in self._parts(action):
             outcomes.append(self._act(call))  # type: ignore[arg-type]
+            if outcomes[-1].ended:
+                break
+        return _joined(outcomes)
+
+    async def _aplay(self, action: Action) -> Outcome:
+        refused = self._check(action)
+        if refused is not None:
+            return refused
+        outcomes: list[Outcome] = []
+        for call in self._parts(action):
+            outcomes.append(await self._act(call))  # type: ignore[misc]
             if outcomes[-1].ended:
                 break
         return _joined(outcomes)

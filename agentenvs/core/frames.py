@@ -13,28 +13,53 @@ from agentenvs.core.canon import JSON
 MAX_FRAME = 64 * 2**20
 """Bytes of a frame; a guest that says more has lost its mind, and its process."""
 
-_PREFIX = 8
+PREFIX_BYTES = 8
 
 
-def write_frame(pipe: BinaryIO, value: JSON) -> None:
-    """Write one value.
+def pack(value: JSON) -> bytes:
+    """Return the frame of a value.
 
     Raises:
-        OSError: The other side has gone.
+        ValueError: The value is no JSON, or too long.
     """
-    data = json.dumps(value, ensure_ascii=True, separators=(",", ":")).encode()
-    pipe.write(len(data).to_bytes(_PREFIX, "big") + data)
-    pipe.flush()
+    try:
+        data = json.dumps(value, ensure_ascii=True, separators=(",", ":")).encode()
+    except (TypeError, RecursionError) as error:
+        raise ValueError(f"no JSON: {error}") from error
+    if len(data) > MAX_FRAME:
+        raise ValueError(f"{len(data)} bytes, the most is {MAX_FRAME}")
+    return len(data).to_bytes(PREFIX_BYTES, "big") + data
+
+
+def size_of(prefix: bytes) -> int:
+    """Return the length a frame announces.
+
+    Raises:
+        ValueError: It is torn or too long.
+    """
+    size = int.from_bytes(prefix, "big")
+    if len(prefix) != PREFIX_BYTES or size > MAX_FRAME:
+        raise ValueError("no frame")
+    return size
+
+
+def unpack(data: bytes) -> JSON:
+    """Return the value in the body of a frame.
+
+    Raises:
+        ValueError: It is no JSON.
+    """
+    try:
+        return json.loads(data)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
 
 
 def read_frame(pipe: BinaryIO) -> JSON | None:
     """Read one value; None where the other side has gone, or says what is no frame."""
-    prefix = pipe.read(_PREFIX)
-    size = int.from_bytes(prefix, "big")
-    if len(prefix) < _PREFIX or size > MAX_FRAME:
-        return None
-    data = pipe.read(size)
     try:
-        return json.loads(data) if len(data) == size else None
+        size = size_of(pipe.read(PREFIX_BYTES))
+        data = pipe.read(size)
+        return unpack(data) if len(data) == size else None
     except ValueError:
         return None

@@ -1,47 +1,56 @@
 """Environments that may hang, crash or never return: each lives in a worker process that can be killed.
 
-:class:`Hosted` is an :class:`~agentenvs.core.environment.Environment` whose author's hooks run in the worker. A step
+:class:`Hosted` is an :class:`~agentenvs.core.environment.Environment` whose author's hooks run in the worker. A turn
 that overruns its limit, takes the process down or raises is *undone*: the worker is killed, a new one is brought to the
-world as it was before (a checkpoint, and the actions since, effects fed back), and the turn becomes an invalid one that
-says so. That it was undone is an effect, so a replay gives the same bytes without running the step again. Where the
-world cannot be brought back, or after :data:`MOST_UNDONE` undone steps in a row, the episode ends as ``aborted``.
+world as it was before the turn (a checkpoint, and the turns since, effects fed back), and the turn becomes an invalid
+one that says so. That it was undone is an effect, so a replay gives the same bytes without running the step again.
+Where the world cannot be brought back, or after :data:`MOST_UNDONE` undone turns in a row, the episode ends as
+``aborted``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+import time
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from agentenvs.core.actions import Action, parse_action, to_json
 from agentenvs.core.canon import JSON
 from agentenvs.core.environment import Environment
-from agentenvs.core.errors import AgentEnvsError, ContractError
+from agentenvs.core.errors import AgentEnvsError, CapabilityError, ContractError, SnapshotError
 from agentenvs.core.observation import Block, TextBlock, block_from_json
 from agentenvs.core.process import Worker, WorkerFailure
 from agentenvs.core.record import effects_of, effects_to_json
 from agentenvs.core.spec import EnvSpec, SplitSpec
 from agentenvs.core.trace import Fact
-from agentenvs.core.turn import Effect, Outcome, TraceParts
+from agentenvs.core.turn import Effect, Outcome, StepResult, TraceParts
 from agentenvs.core.verdict import Ending, Verdict
 
 MOST_UNDONE = 3
-"""Undone steps in a row that end an episode."""
+"""Undone turns in a row that end an episode."""
 
-CHECKPOINT_EVERY = 64
-"""Actions between checkpoints of an environment that has snapshots."""
+STEP_SECONDS = 60.0
+"""Wall-clock limit of a turn where the spec names none."""
 
-SLOW_SECONDS = 60.0
-"""Wall-clock limit of everything but a step: beginning, saving, loading, judging."""
+CALL_SECONDS = 60.0
+"""Wall-clock limit of everything but a turn: beginning, saving, loading, judging."""
+
+CHECKPOINT_TURNS = 64
+CHECKPOINT_SECONDS = 0.25
+"""The turns since the last checkpoint, by number and by the time they took, before the next one is taken."""
 
 STEP_UNDONE = "step_undone"
-"""Kind of the effect that says a step was undone."""
+"""Kind of the effect that says a turn was undone."""
 
+_LOST = "environment_lost"
 _WORDS = {
-    "step_timeout": "it took longer than {seconds} s",
+    "step_timeout": "it took longer than {seconds:g} s",
     "step_crashed": "the environment crashed",
     "step_raised": "the environment failed",
 }
+_NONSENSE = (KeyError, TypeError, ValueError, AttributeError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +72,12 @@ class _Played(NamedTuple):
     effects: list[JSON]
 
 
-class _Start(NamedTuple):
+class _Origin(NamedTuple):
     """Where a world can be built from: the beginning of an episode with its effects, or a saved world."""
 
+    turn: int
     effects: list[JSON]
-    saved: JSON | None
+    saved: JSON = None
 
 
 class Hosted(Environment):
@@ -85,14 +95,34 @@ class Hosted(Environment):
     def __init__(self, spec: EnvSpec, **options: Any) -> None:
         self.spec = spec
         super().__init__(**options)
-        self._worker: Worker | None = self._start_worker()
-        self._report: dict[str, JSON] = {}
-        self._start = _Start([], None)
+        self._worker: Worker | None = Worker(spec, self.options)
+        self._origin: _Origin | None = None
         self._played: list[_Played] = []
+        self._seconds = 0.0
+        self._report: dict[str, JSON] = {}
+        self._words = ""
         self._undone = 0
         self._lost = False
+        self._traced: TraceParts | None = None
 
-    # ---- hooks -----------------------------------------------------------------------------------------------------
+    # ---- what a caller uses ----------------------------------------------------------------------------------------
+
+    async def astep(self, action: Any, *, effects: Iterable[Effect] | None = None) -> StepResult:
+        """Play one turn without holding the event loop; like :meth:`step` otherwise."""
+        return await asyncio.to_thread(self.step, action, effects=effects)
+
+    def fork(self) -> Environment:
+        """Return an independent copy at the same turn, with a worker of its own; see :meth:`Environment.fork`."""
+        if self.spec.capabilities.forkable and not self.spec.capabilities.snapshot:
+            raise CapabilityError(f"{self.spec.id} cannot be forked", why="a worker's world is forked by its snapshot")
+        return super().fork()
+
+    def close(self) -> None:
+        """End the worker; may be called twice, and from another thread while a step is under way."""
+        super().close()
+        worker, self._worker, self._origin = self._worker, None, None
+        if worker is not None:
+            worker.close()
 
     def splits(self) -> dict[str, SplitSpec]:
         """Return the splits by name."""
@@ -103,166 +133,278 @@ class Hosted(Environment):
         return HostedScenario(**self._ask("scenario", split=split, index=index))
 
     def labels(self) -> Mapping[str, JSON]:
-        """Return what a report sorts the episode by."""
-        return self._report.get("labels", {})  # type: ignore[no-any-return]
-
-    def close(self) -> None:
-        """End the worker; may be called twice."""
-        super().close()
-        if self._worker is not None:
-            self._worker.kill()
-            self._worker = None
-
-    def __del__(self) -> None:
-        """End a worker that nobody closed."""
-        if getattr(self, "_worker", None) is not None:
-            self.close()
-
-    def _begin(self, scenario: HostedScenario) -> tuple[Block, ...]:
-        fed = None if self._fed is None else effects_to_json(self._fed)
-        self._undone, self._lost, self._played = 0, False, []
-        report = self._ask("begin", **self._address(), effects=fed)
-        self._start = _Start(report["effects"], None)
-        self._take(report)
-        return tuple(block_from_json(block) for block in report["blocks"])
-
-    def _act(self, action: Action) -> Outcome:
-        if self._fed and self._fed[0].kind == STEP_UNDONE:
-            return self._undo(self._fed.pop(0))
-        form = to_json(action)
-        fed = None if self._fed is None else effects_to_json(self._fed)
-        try:
-            report = self._do(form, self.turn, fed)
-        except WorkerFailure as failure:
-            self._worker = None
-            ends = self._undone + 1 >= MOST_UNDONE or not self._rebuild()
-            return self._undo(Effect(STEP_UNDONE, {"code": failure.code, "ends": ends}))
-        self._undone = 0
-        self._played.append(_Played(form, self.turn, report["effects"]))
-        self._take(report)
-        self._checkpoint()
-        return _outcome(report["outcome"])
-
-    def _judge(self, ending: Ending) -> Verdict:
-        if self._lost:
-            return Verdict(0.0, False, reasons=("the environment failed and could not be brought back",))
-        return Verdict.from_json(self._ask("judge", ending=ending, turn=self.turn))
+        """Return what a report sorts the episode by; nothing where the world is gone."""
+        return {} if self._lost or self._origin is None else dict(self._world("labels"))
 
     def rejudge(self, scenario: Any, facts: Mapping[str, JSON], ending: Ending) -> Verdict:  # type: ignore[override]
         """Compute a verdict again, in the worker."""
-        if ending == "aborted" and not facts:
-            return Verdict(0.0, False, reasons=("the environment failed and could not be brought back",))
+        if ending == "aborted" and list(facts) == [_LOST]:
+            return _lost(facts[_LOST])
         return Verdict.from_json(self._ask("rejudge", **self._address(), facts=dict(facts), ending=ending))
+
+    # ---- hooks -----------------------------------------------------------------------------------------------------
+
+    def _begin(self, scenario: HostedScenario) -> tuple[Block, ...]:
+        self._origin, self._undone, self._lost = None, 0, False
+        fed = None if self._fed is None else effects_to_json(self._fed)
+        report = self._ask("begin", **self._address(), effects=fed)
+        blocks = tuple(block_from_json(block) for block in report["blocks"])
+        self._settled(_Origin(0, report["effects"]), report)
+        self._account(report)
+        return blocks
+
+    def _act(self, action: Action) -> Outcome:
+        return self._turn(action)
+
+    def _play(self, action: Action) -> Outcome:
+        return self._turn(action)
+
+    def _conclude(self, ending: Ending) -> Verdict:
+        verdict = super()._conclude(ending)
+        if self._lost:  # also where the world could not be judged
+            self.ending = "aborted"
+        return verdict
+
+    def _judge(self, ending: Ending) -> Verdict:
+        if not self._lost:
+            try:
+                return Verdict.from_json(self._world("judge", ending=ending, turn=self.turn))
+            except (AgentEnvsError, *_NONSENSE):
+                self._lost = True
+        return _lost(self._paid if self.spec.capabilities.rewards == "step" else 0.0)
 
     def _key(self) -> int | str:
         return self._report["key"]  # type: ignore[no-any-return]
 
     def _save(self) -> JSON:
-        return self._ask("save")
+        if self._lost:
+            raise SnapshotError(f"{self.spec.id} has no world any more", why="it was lost in a failure")
+        return {"undone": self._undone, "world": self._world("save")}
 
     def _load(self, scenario: Any, saved: JSON) -> None:
-        self._start, self._played = _Start([], saved), []
-        self._undone, self._lost = 0, False
-        self._take(self._ask("load", **self._address(), saved=saved))
+        self._origin, self._undone, self._lost = None, int(saved["undone"]), False
+        try:
+            report = self._ask("load", **self._address(), turn=self.turn, saved=saved["world"])
+        except ContractError as error:
+            raise ValueError(error.why) from error
+        self._settled(_Origin(self.turn, [], saved["world"]), report)
 
     def _own(self) -> None:
-        self._worker = None
-        self._played = list(self._played)
-        if not self._rebuild():
-            raise ContractError(f"{self.spec.id} could not be forked", why="its world cannot be brought back")
+        if not self._lost:
+            self._traced = None if self._last is None else self._trace()
+            self._checkpoint(self._world("save"))
+        self._worker = None  # the original's; the twin starts its own when it needs one
 
     def _admissible(self) -> tuple[str, ...] | None:
-        found = self._report["admissible"]
+        listed = self.options.get("admissible")
+        found = self._report["admissible"] if listed or self._lost else self._world("admissible")
         return None if found is None else tuple(found)
 
     def _budgets(self) -> Mapping[str, int]:
         return self._report["budgets"]  # type: ignore[no-any-return]
 
     def _potential(self) -> float:
-        return float(self._report["potential"])
+        known = self._report["potential"]
+        if known is None:
+            known = 0.0 if self._lost else self._world("potential")
+        return float(known)
 
     def _instruction(self) -> str:
-        return str(self._report["instruction"])
+        return self._words
 
     def _trace(self) -> TraceParts:
         if self._lost or self._undone:
             return TraceParts()
-        form = self._ask("trace", turn=self.turn)
-        canonical = form["canonical"]
-        observed, used, written = (
-            tuple(Fact(*fact) for fact in form[name]) for name in ("observed", "used", "written")
-        )
-        spelled = None if canonical is None else parse_action(canonical)
-        return TraceParts(observed, used, written, tuple(form["milestones"]), spelled)
+        if self._traced is None:
+            self._traced = _parts(self._world("trace", turn=self.turn))
+        return self._traced
 
-    # ---- the worker ------------------------------------------------------------------------------------------------
+    # ---- a turn ----------------------------------------------------------------------------------------------------
 
-    def _start_worker(self) -> Worker:
-        return Worker(self.spec.entry_point, self.options)
-
-    def _ask(self, call: str, **arguments: JSON) -> JSON:
-        if self._worker is None:
-            self._worker = self._start_worker()
+    def _turn(self, action: Action) -> Outcome:
+        """Play a turn in the worker, all its calls in one message; undo it where that fails."""
+        if self._origin is None:
+            raise ContractError(f"{self.spec.id} has no world", why="its last reset failed", fix="reset it again")
+        self._traced = None
+        if self._fed and self._fed[0].kind == STEP_UNDONE:
+            return self._undone_again(self._fed.pop(0))
         try:
-            return self._worker.ask(call, SLOW_SECONDS, **arguments)
+            outcome, report, seconds = self._done(to_json(action))
         except WorkerFailure as failure:
-            self._worker = None
-            raise ContractError(f"{self.spec.id} failed", why=str(failure), fix="mend the environment") from failure
+            if self.current is None:  # closed by another thread meanwhile
+                self._refuse_step()
+            return self._undo(failure.code)
+        self._undone = 0
+        self._seconds += seconds
+        self._played.append(_Played(to_json(action), self.turn, report["effects"]))
+        self._report = report
+        self._account(report)
+        if "saved" in report:
+            self._checkpoint(report.pop("saved"), self.turn + 1)
+        return outcome
 
-    def _do(self, form: JSON, turn: int, fed: list[JSON] | None) -> dict[str, JSON]:
-        """Do an action in the worker, within the limit of a step.
+    def _done(self, form: JSON) -> tuple[Outcome, dict[str, JSON], float]:
+        """Do a turn within its limit.
+
+        Returns:
+            What came of it, the report on the world after it, the seconds it took.
 
         Raises:
+            ContractError: At replay: an effect was not recorded here.
             WorkerFailure: It did not come to an end; the worker is gone.
         """
-        if self._worker is None:
-            raise WorkerFailure("step_crashed", "there is no worker")
-        seconds = self.spec.capabilities.step_seconds
-        return self._worker.ask("act", seconds, action=form, turn=turn, effects=fed)  # type: ignore[no-any-return]
+        fed = None if self._fed is None else effects_to_json(self._fed)
+        worker = self._present()
+        started = time.monotonic()
+        try:
+            report = worker.ask(
+                "play", self._limit_seconds(), action=form, turn=self.turn, effects=fed, save=self._is_due()
+            )
+            return _outcome(report["outcome"]), report, time.monotonic() - started
+        except AgentEnvsError as error:
+            if fed is not None and isinstance(error, ContractError):
+                raise
+            worker.kill()
+            raise WorkerFailure("step_raised", error.code) from error
+        except _NONSENSE as error:
+            worker.kill()
+            raise WorkerFailure("step_crashed", "the reply makes no sense") from error
 
-    def _take(self, report: dict[str, JSON]) -> None:
-        """Keep what a worker reports of its world, and account for the effects it made or used up."""
-        self._report = report
+    def _is_due(self) -> bool:
+        """Whether the world should be saved after this turn, so that bringing it back takes little."""
+        capabilities = self.spec.capabilities
+        often = len(self._played) + 1 >= CHECKPOINT_TURNS or self._seconds >= CHECKPOINT_SECONDS
+        return capabilities.snapshot and (often or not capabilities.replayable)
+
+    def _account(self, report: Mapping[str, JSON]) -> None:
+        """Take over the effects that a worker made or used up."""
         self.effects += effects_of(report["effects"])
         if self._fed is not None:
-            del self._fed[: len(self._fed) - (report["left"] or 0)]
+            del self._fed[: len(self._fed) - int(report["left"])]
 
-    def _undo(self, effect: Effect) -> Outcome:
-        """Return the outcome of an undone step, now or at replay."""
+    def _undo(self, code: str) -> Outcome:
+        """Bring the world back to where it was, and return the outcome of the undone turn."""
+        ends = self._undone + 1 >= MOST_UNDONE or not self._brought_back(self.turn + 1)
+        why = _WORDS[code].format(seconds=self._limit_seconds())
+        said = f"This turn was undone: {why}." + (" The episode ends here." if ends else "")
+        return self._undone_by(Effect(STEP_UNDONE, {"error": code, "said": said, "ends": ends}))
+
+    def _undone_again(self, effect: Effect) -> Outcome:
+        """Return the outcome of a turn whose record says that it was undone.
+
+        Raises:
+            ContractError: The effect is none of this module's.
+        """
+        value = effect.value
+        fields = {"error": str, "said": str, "ends": bool}
+        if not isinstance(value, dict) or {key: type(item) for key, item in value.items()} != fields:
+            raise ContractError(f"effect {STEP_UNDONE!r} has a value of another form")
+        if not value["ends"]:
+            self._report = self._world("skip", turn=self.turn + 1)
+        return self._undone_by(effect)
+
+    def _undone_by(self, effect: Effect) -> Outcome:
         self.effects.append(effect)
         self._undone += 1
-        code, ends = effect.value["code"], effect.value["ends"]
-        self._lost = ends
-        why = _WORDS[code].format(seconds=self.spec.capabilities.step_seconds)
-        said = f"This step was undone: {why}." + (" The episode ends here." if ends else "")
-        return Outcome((TextBlock(said),), valid=False, error=code, ended=ends, ending="aborted")
+        self._lost = ends = effect.value["ends"]
+        said = (TextBlock(effect.value["said"]),)
+        return Outcome(said, valid=False, error=effect.value["error"], ended=ends, ending="aborted")
 
-    def _checkpoint(self) -> None:
-        if self.spec.capabilities.snapshot and len(self._played) >= CHECKPOINT_EVERY:
-            self._start, self._played = _Start([], self._ask("save")), []
+    # ---- the worker and its world ----------------------------------------------------------------------------------
 
-    def _rebuild(self) -> bool:
-        """Bring a new worker to the world before the step; return whether that could be done."""
-        if not (self.spec.capabilities.replayable or self._start.saved is not None):
+    def _limit_seconds(self) -> float:
+        return self.spec.capabilities.step_seconds or STEP_SECONDS
+
+    def _ask(self, call: str, **arguments: JSON) -> JSON:
+        """Ask a worker, whatever world it has.
+
+        Raises:
+            ContractError: It failed.
+        """
+        if self._worker is None or not self._worker.alive:
+            self._worker = Worker(self.spec, self.options)
+        try:
+            return self._worker.ask(call, CALL_SECONDS, **arguments)
+        except WorkerFailure as failure:
+            raise ContractError(f"{self.spec.id} failed", why=str(failure), fix="mend the environment") from failure
+
+    def _world(self, call: str, **arguments: JSON) -> JSON:
+        """Ask the worker that has the world of this episode.
+
+        Raises:
+            ContractError: It failed, or the world is lost.
+        """
+        try:
+            self._present()
+        except WorkerFailure as failure:
+            raise ContractError(f"{self.spec.id} has lost its world", why=failure.why) from failure
+        return self._ask(call, **arguments)
+
+    def _present(self) -> Worker:
+        """Return the worker that has the world, a new one where the last has gone.
+
+        Raises:
+            WorkerFailure: The world cannot be brought back.
+        """
+        if (self._worker is None or not self._worker.alive) and not self._brought_back(self.turn):
+            raise WorkerFailure("step_crashed", "its world cannot be brought back")
+        if self._worker is None:
+            raise WorkerFailure("step_crashed", "it was closed")
+        return self._worker
+
+    def _brought_back(self, turn: int) -> bool:
+        """Bring a new worker to the world as it was, at the count of a turn; return whether that could be done."""
+        origin, capabilities = self._origin, self.spec.capabilities
+        if origin is None or (not capabilities.replayable and (origin.saved is None or self._played)):
             return False
         try:
-            self._worker = self._start_worker()
-            if self._start.saved is not None:
-                report = self._ask("load", **self._address(), saved=self._start.saved)
-            else:
-                report = self._ask("begin", **self._address(), effects=self._start.effects)
-            for played in self._played:
-                report = self._do(played.action, played.turn, played.effects)
+            self._worker = worker = Worker(self.spec, self.options)
+            if self.current is None:  # closed by another thread meanwhile
+                self.close()
+                return False
+            self._rebuild(worker, origin)
+            report = worker.ask("skip", CALL_SECONDS, turn=turn)
         except (WorkerFailure, AgentEnvsError):
+            return False
+        if report["key"] != self._report["key"]:
+            worker.kill()
             return False
         self._report = report
         return True
 
+    def _rebuild(self, worker: Worker, origin: _Origin) -> None:
+        if origin.saved is None:
+            worker.ask("begin", CALL_SECONDS, **self._address(), effects=origin.effects)
+        else:
+            worker.ask("load", CALL_SECONDS, **self._address(), turn=origin.turn, saved=origin.saved)
+        for action, turn, effects in self._played:
+            worker.ask("play", self._limit_seconds(), action=action, turn=turn, effects=effects, save=False)
+
+    def _settled(self, origin: _Origin, report: dict[str, JSON]) -> None:
+        self._origin, self._played, self._seconds = origin, [], 0.0
+        self._report, self._words, self._traced = report, str(report["instruction"]), None
+
+    def _checkpoint(self, saved: JSON, turn: int | None = None) -> None:
+        self._origin = _Origin(self.turn if turn is None else turn, [], saved)
+        self._played, self._seconds = [], 0.0
+
     def _address(self) -> dict[str, JSON]:
         if self.ref is None:
             raise ContractError(f"{self.spec.id} has no scenario yet")
-        return {"split": self.ref.split, "index": self.ref.index}
+        return self.ref.to_json()
+
+
+def _lost(reward: float) -> Verdict:
+    """Return the verdict on a world that is gone; its one fact is enough to give it again."""
+    why = ("the environment failed and its world is lost",)
+    return Verdict(float(reward), False, reasons=why, facts={_LOST: float(reward)})
 
 
 def _outcome(form: dict[str, JSON]) -> Outcome:
     return Outcome(**{**form, "blocks": tuple(block_from_json(block) for block in form["blocks"])})
+
+
+def _parts(form: Mapping[str, JSON]) -> TraceParts:
+    observed, used, written = (tuple(Fact(*fact) for fact in form[name]) for name in ("observed", "used", "written"))
+    spelled = None if form["canonical"] is None else parse_action(form["canonical"])
+    return TraceParts(observed, used, written, tuple(form["milestones"]), spelled)

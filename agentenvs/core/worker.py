@@ -2,49 +2,54 @@
 
 It makes one environment and calls its author's hooks as the host asks, one request at a time. The host's pipe is kept
 away from the guest: standard input and output are taken over before any of its code is imported. When the host is gone
-the pipe ends, and so does this process, even in the middle of a step that never returns.
+the pipe ends, and so do this process and its children, even in the middle of a step that never returns.
 """
 
 from __future__ import annotations
 
-import inspect
 import os
 import queue
-import sys
+import signal
 import threading
+from dataclasses import asdict
 from typing import Any, BinaryIO
 
 from agentenvs.core.actions import parse_action, to_json
 from agentenvs.core.aio import run_sync
 from agentenvs.core.canon import JSON
 from agentenvs.core.environment import Environment
-from agentenvs.core.errors import AgentEnvsError
-from agentenvs.core.frames import read_frame, write_frame
+from agentenvs.core.errors import AgentEnvsError, ContractError
+from agentenvs.core.frames import pack, read_frame
 from agentenvs.core.observation import TextBlock, block_to_json
 from agentenvs.core.record import effects_of, effects_to_json
 from agentenvs.core.registry import load
+from agentenvs.core.spec import EnvSpec
+from agentenvs.core.task import TaskRef
 from agentenvs.core.turn import Outcome
 
 
 class Guest:
-    """The environment in this process, behind the requests of its host."""
+    """The environment in this process, behind the requests of its host.
 
-    def __init__(self, entry_point: str, options: dict[str, Any]) -> None:
-        self.env: Environment = load(entry_point)(**options)
-        self._shaping = bool(options.get("shaping"))
+    Args:
+        spec: JSON form of the spec.
+        options: Options of the environment.
+
+    Raises:
+        ContractError: The entry point makes no environment.
+    """
+
+    def __init__(self, spec: JSON, options: dict[str, Any]) -> None:
+        chosen = EnvSpec.from_json(spec)
+        made: Any = load(chosen.entry_point)(**options)
+        if not isinstance(made, Environment):
+            raise ContractError(f"{chosen.entry_point} made a {type(made).__name__}", why="an Environment was expected")
+        made.spec = chosen
+        self.env: Environment = made
 
     def splits(self) -> JSON:
         """Return the splits."""
-        return [
-            {
-                "name": split.name,
-                "size": split.size,
-                "description": split.description,
-                "sealed": split.sealed,
-                "panel": split.panel,
-            }
-            for split in self.env.splits().values()
-        ]
+        return [asdict(split) for split in self.env.splits().values()]
 
     def scenario(self, split: str, index: int) -> JSON:
         """Return a scenario as data."""
@@ -57,22 +62,32 @@ class Guest:
         self._start(split, index, effects)
         blocks = env._begin(env.current)
         shown = (TextBlock(blocks),) if isinstance(blocks, str) else tuple(blocks)
-        return {"blocks": [block_to_json(block) for block in shown], **self._report()}
+        form = [block_to_json(block) for block in shown]
+        return {"blocks": form, "instruction": env._instruction(), **self._report()}
 
-    def act(self, action: JSON, turn: int, effects: JSON) -> JSON:
-        """Do one action."""
+    def play(self, action: JSON, turn: int, effects: JSON, save: bool) -> JSON:
+        """Play the actions of one turn; with ``save``, return the world as data after it too."""
         env = self.env
-        env._arm(None if effects is None else effects_of(effects))
         env.turn = turn
-        made: Any = env._act(parse_action(action))
-        outcome: Outcome = run_sync(made) if inspect.iscoroutine(made) else made
-        return {"outcome": _outcome(outcome), **self._report()}
+        env._arm(None if effects is None else effects_of(effects))
+        parsed = parse_action(action)
+        outcome = run_sync(env._aplay(parsed)) if env._asynchronous else env._play(parsed)
+        env.turn = turn + 1
+        saved = {"saved": env._save()} if save else {}
+        return {"outcome": _outcome(outcome), **saved, **self._report(outcome.ended)}
 
-    def load(self, split: str, index: int, saved: JSON) -> JSON:
+    def skip(self, turn: int) -> JSON:
+        """Let a turn pass in which nothing happened."""
+        self.env.turn = turn
+        self.env._arm(None)
+        return self._report()
+
+    def load(self, split: str, index: int, turn: int, saved: JSON) -> JSON:
         """Go to a saved world."""
         self._start(split, index, None)
+        self.env.turn = turn
         self.env._load(self.env.current, saved)
-        return self._report()
+        return {"instruction": self.env._instruction(), **self._report()}
 
     def save(self) -> JSON:
         """Return the world as data."""
@@ -87,8 +102,21 @@ class Guest:
         """Return the verdict on recorded facts."""
         return self.env.rejudge(self.env.scenario(split, index), facts, ending).to_json()
 
+    def admissible(self) -> JSON:
+        """Return the legal text actions."""
+        found = self.env._admissible()
+        return None if found is None else list(found)
+
+    def potential(self) -> JSON:
+        """Return the potential of the world."""
+        return self.env._potential()
+
+    def labels(self) -> JSON:
+        """Return what a report sorts the episode by."""
+        return dict(self.env.labels())
+
     def trace(self, turn: int) -> JSON:
-        """Return the facts of the last turn, and the potential."""
+        """Return the facts of the last turn."""
         self.env.turn = turn
         parts = self.env._trace()
         facts = {
@@ -96,45 +124,34 @@ class Guest:
             for name in ("observed", "used", "written")
         }
         canonical = None if parts.canonical is None else to_json(parts.canonical)
-        return {
-            **facts,
-            "milestones": list(parts.milestones),
-            "canonical": canonical,
-            "potential": self.env._potential(),
-        }
+        return {**facts, "milestones": list(parts.milestones), "canonical": canonical}
+
+    def close(self) -> JSON:
+        """Give up what the environment holds."""
+        self.env.close()
 
     def _start(self, split: str, index: int, effects: JSON) -> None:
         env = self.env
-        env.current = env.scenario(split, index)
+        env.current, env.ref = env.scenario(split, index), TaskRef(split, index)
         env.turn = 0
         env._arm(None if effects is None else effects_of(effects))
 
-    def _report(self) -> dict[str, JSON]:
-        """Return all a host asks of the world between turns, in one message."""
+    def _report(self, ended: bool = False) -> dict[str, JSON]:
+        """Return all a host asks of the world after a turn, so that a turn is one message."""
         env = self.env
-        admissible = env._admissible() if env.options.get("admissible") else None
         return {
             "effects": effects_to_json(env.effects),
-            "left": None if env._fed is None else len(env._fed),
+            "left": 0 if env._fed is None else len(env._fed),
             "key": env._key(),
-            "admissible": None if admissible is None else list(admissible),
+            "admissible": self.admissible() if env.options.get("admissible") else None,
             "budgets": dict(env._budgets()),
-            "potential": env._potential() if self._shaping else 0.0,
-            "instruction": env._instruction(),
-            "labels": dict(env.labels()),
+            "potential": None if env._gamma is None or ended else env._potential(),
         }
 
 
 def _outcome(outcome: Outcome) -> JSON:
-    return {
-        "blocks": [block_to_json(block) for block in outcome.blocks],
-        "valid": outcome.valid,
-        "error": outcome.error,
-        "ended": outcome.ended,
-        "reward": outcome.reward,
-        "data": None if outcome.data is None else dict(outcome.data),
-        "actor": outcome.actor,
-    }
+    data = None if outcome.data is None else dict(outcome.data)
+    return {**outcome._asdict(), "blocks": [block_to_json(block) for block in outcome.blocks], "data": data}
 
 
 def _answer(guest: Guest | None, request: JSON) -> tuple[Guest | None, JSON]:
@@ -146,33 +163,36 @@ def _answer(guest: Guest | None, request: JSON) -> tuple[Guest | None, JSON]:
         return guest, {"value": getattr(guest, call)(**arguments)}
     except AgentEnvsError as error:
         return guest, {"refused": type(error).__name__, **error.to_json()}
-    except Exception as error:  # noqa: BLE001 - boundary: a guest's code may raise anything
+    except BaseException as error:  # noqa: BLE001 - boundary: a guest's code may raise anything, or try to exit
         return guest, {"raised": type(error).__name__}
 
 
 def _listen(pipe: BinaryIO, requests: queue.SimpleQueue[JSON]) -> None:
     while (request := read_frame(pipe)) is not None:
         requests.put(request)
+    if os.getpgrp() == os.getpid():
+        os.killpg(os.getpid(), signal.SIGKILL)  # the host is gone: whatever the guest has started goes as well
     os._exit(0)
 
 
 def main() -> None:
     """Serve the host until its pipe ends."""
     requests: queue.SimpleQueue[JSON] = queue.SimpleQueue()
-    from_host = os.fdopen(os.dup(0), "rb")
-    to_host = os.fdopen(os.dup(1), "wb")
+    # Copies that no program the guest starts inherits; what it prints or reads itself goes nowhere.
+    from_host, to_host = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     null = os.open(os.devnull, os.O_RDWR)
     os.dup2(null, 0)
     os.dup2(null, 1)
-    sys.path.insert(0, os.getcwd())
     threading.Thread(target=_listen, args=(from_host, requests), daemon=True).start()
     guest: Guest | None = None
     while True:
         guest, reply = _answer(guest, requests.get())
         try:
-            write_frame(to_host, reply)
-        except (TypeError, ValueError) as error:  # the guest's value is no JSON
-            write_frame(to_host, {"raised": type(error).__name__})
+            frame = pack(reply)
+        except ValueError as error:  # the guest's value is no JSON, or endless
+            frame = pack({"raised": type(error).__name__})
+        to_host.write(frame)
+        to_host.flush()
 
 
 if __name__ == "__main__":
