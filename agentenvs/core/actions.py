@@ -110,7 +110,7 @@ def to_json(action: Action) -> JSON:
 
 def malformed(raw: Any, why: str) -> Malformed:
     """Wrap junk so that it can be played, recorded and replayed."""
-    return Malformed(_storable(raw), clean_text(why))
+    return Malformed(_storable(raw), _cut(clean_text(why)))
 
 
 def calls_of(action: Action) -> tuple[ToolCall, ...]:
@@ -123,13 +123,13 @@ def calls_of(action: Action) -> tuple[ToolCall, ...]:
 def _checked(action: ToolCall | Message | End | Calls | Malformed) -> Action:
     """Clean an action object that did not come through JSON: its fields may hold anything."""
     if isinstance(action, Malformed):
-        return malformed(action.raw, str(action.why))
-    if isinstance(action, Calls) and not all(isinstance(call, ToolCall) for call in action.calls):
-        return malformed(repr(action), "a list of calls holds something that is no tool call")
+        return malformed(action.raw, _text(action.why))
     try:
+        if isinstance(action, Calls) and not all(isinstance(call, ToolCall) for call in action.calls):
+            return malformed(_spelling(action), "a list of calls holds something that is no tool call")
         return parse_action(to_json(action))
     except (TypeError, ValueError, AttributeError, RecursionError):
-        return malformed(repr(action), f"a {type(action).__name__} with fields of the wrong type")
+        return malformed(_spelling(action), f"a {type(action).__name__} with fields of the wrong type")
 
 
 def _parse_call(raw: Mapping[str, Any]) -> Action:
@@ -140,7 +140,7 @@ def _parse_call(raw: Mapping[str, Any]) -> Action:
     if not isinstance(arguments, Mapping):
         return malformed(raw, "the arguments of a tool call are an object")
     if extra := [key for key in raw if key not in ("tool", "arguments")]:
-        return malformed(raw, f"a tool call has tool and arguments, not {extra[0]!r}")
+        return malformed(raw, f"a tool call has tool and arguments, not {_spelling(extra[0])}")
     clean = _storable(arguments)
     if not isinstance(clean, dict):
         return malformed(raw, "the arguments are nested too deeply, too long, or no JSON")
@@ -153,13 +153,20 @@ def _parse_calls(raw: Mapping[str, Any]) -> Action:
         return malformed(raw, "calls is a list, text a string")
     calls: list[ToolCall] = []
     for item in items:
-        call = item if isinstance(item, ToolCall) else parse_action(item) if isinstance(item, Mapping) else None
+        call = _call_of(item)
         if not isinstance(call, ToolCall):
             return malformed(raw, "a list of calls holds something that is no tool call")
         calls.append(call)
     if not calls:
         return malformed(raw, "an empty list of calls")
     return Calls(tuple(calls), None if text is None else clean_text(text))
+
+
+def _call_of(item: Any) -> Action | None:
+    # No way back into a list of calls: one within another within another would exhaust the stack.
+    if isinstance(item, Mapping):
+        return _parse_call(item) if "tool" in item else None
+    return _checked(item) if isinstance(item, ToolCall) else None
 
 
 def _parse_message(raw: Mapping[str, Any]) -> Action:
@@ -175,7 +182,7 @@ def _parse_end(raw: Mapping[str, Any]) -> Action:
 
 
 def _parse_malformed(raw: Mapping[str, Any]) -> Action:
-    return malformed(raw["malformed"], str(raw.get("why", "")))
+    return malformed(raw["malformed"], _text(raw.get("why", "")))
 
 
 _FORMS = {
@@ -239,12 +246,16 @@ def _size(value: JSON) -> int:
 
 def _spelling(value: Any) -> str:
     """Return a reproducible text for what is no JSON: its type and, where that is safe, its repr."""
-    if isinstance(value, str | int | float | bytes | list | tuple | Mapping):
+    if isinstance(value, str | int | float | bytes | list | tuple | Mapping | ToolCall | Message | End | Calls):
         try:
             return clean_text(repr(value))
         except (ValueError, RecursionError):
             return f"<{type(value).__name__}>"
     return f"<{type(value).__name__}>"  # an object's repr may hold its address
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else _spelling(value)
 
 
 def _cut(text: str) -> str:
