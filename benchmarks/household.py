@@ -182,10 +182,11 @@ def _textworld_express(_data: str | None) -> Row:
     env.load(gameName="cookingworld", gameParams="")
     stream = Stream(scenario_key("household", "benchmark", 0), "textworld_express")
     _, info = env.reset(seed=1, gameFold="train", generateGoldPath=False)
-    start, steps = time.process_time(), 500
+    # Its work is done in a Java process, which this one's CPU clock does not see: so wall clock, to its advantage.
+    start, steps = time.perf_counter(), 500
     for _ in range(steps):
         _, _, _, info = env.step(stream.choice(sorted(info["validActions"])))
-    return Row("textworld_express step (client only)", steps / (time.process_time() - start), "steps/s", "-")
+    return Row("textworld_express step (wall clock)", steps / (time.perf_counter() - start), "steps/s", "-")
 
 
 def show(rows: list[Row]) -> None:
