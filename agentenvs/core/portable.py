@@ -65,17 +65,23 @@ def log(x: float) -> float:
 def pow(base: float, exponent: float) -> float:
     """Return ``base`` to the power of ``exponent``; whole exponents up to 1,024 by squaring.
 
+    A negative whole exponent gives the reciprocal of the positive power, so a result of 2**-1024 or less is 0.0.
+
     Raises:
-        ValueError: A negative base with an exponent that is not whole.
+        ValueError: A negative base with an exponent that is not whole, or is beyond 1,024.
         ZeroDivisionError: Zero to a negative power.
     """
-    if exponent == math.floor(exponent) and abs(exponent) <= 1024.0:
-        power = _power(base, int(abs(exponent)))
-        return power if exponent >= 0 else 1.0 / power
     if base == 0.0 and exponent < 0.0:
         raise ZeroDivisionError("zero to a negative power")
+    if abs(exponent) <= 1024.0 and exponent == math.floor(exponent):
+        power = _power(base, int(abs(exponent)))
+        if exponent >= 0:
+            return power
+        return 1.0 / power if power else math.copysign(math.inf, power)
     if base == 0.0:
         return 0.0
+    if base < 0.0:
+        raise ValueError("a negative number to a power that is not whole")
     return exp(exponent * log(base))
 
 
