@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-import pty
+import signal
 import subprocess
 import sys
 import time
@@ -177,22 +177,35 @@ def test_a_reader_that_leaves_early_is_no_bug(tmp_path):
 
 
 def test_a_person_at_a_terminal_presses_control_c(tmp_path):
-    pid, terminal = pty.fork()
-    if pid == 0:
-        os.chdir(tmp_path)
-        command = [sys.executable, "-m", "agentenvs.cli", "play", "household", "--record", "mine.jsonl"]
-        os.execve(sys.executable, command, surroundings())
-    said = b""
-    for wanted, typed in ((b"> ", b"look\n"), (b"steps left: 49]\r\n> ", b"\x03")):
-        while wanted not in said:
-            said += os.read(terminal, 65536)
+    pty = pytest.importorskip("pty", reason="this system has no pseudo-terminals")
+    here, there = pty.openpty()
+    command = [sys.executable, "-m", "agentenvs.cli", "play", "household", "--record", "mine.jsonl"]
+    with subprocess.Popen(
+        command, stdin=there, stdout=there, stderr=there, cwd=tmp_path, env=surroundings(TERM="dumb")
+    ) as person:
+        os.close(there)
+        said = _until(here, b"> ")
+        os.write(here, b"look\n")
+        said += _until(here, b"steps left: 49]\r\n> ")
         time.sleep(0.05)  # the prompt is written before the line is read
-        os.write(terminal, typed)
-    while chunk := _read(terminal):
-        said += chunk
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 130
+        person.send_signal(signal.SIGINT)
+        said += _until(here, None)
+    os.close(here)
+    assert person.returncode == 130
+    assert b"Type an action; :help lists what else there is." in said
     assert b"abandoned after 1 turns" in said
     assert len((tmp_path / "mine.jsonl").read_text().splitlines()) == 3
+
+
+def _until(terminal: int, wanted: bytes | None) -> bytes:
+    """Return what is said up to some words, or to the end."""
+    said = b""
+    while wanted is None or wanted not in said:
+        chunk = _read(terminal)
+        if not chunk:
+            return said
+        said += chunk
+    return said
 
 
 def _read(terminal: int) -> bytes:
