@@ -305,11 +305,11 @@ class Environment(ABC):
                 )
             verdict = form["verdict"]
             observation = Observation.from_json(form["observation"])
-            self.current, self.ref, self.turn = scenario, ref, form["turn"]
+            self.current, self.ref = scenario, ref
+            self.turn, self._paid, self.ending = _standing(form)
             self._load(scenario, form["world"])
-            self._paid, self.ending = form["paid"], form["ending"]
             self.verdict = None if verdict is None else Verdict.from_json(verdict)
-        except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
             self.current = None  # half a state is none: the caller must reset, or restore something sound
             raise SnapshotError("the snapshot is damaged", why=repr(error)) from error
         self._last, self._before = None, self._key()
@@ -545,13 +545,27 @@ class Environment(ABC):
     def _read_snapshot(self, data: bytes) -> dict[str, JSON]:
         try:
             form = json.loads(data)
+            canonical_bytes(form)  # no infinity and no lone surrogate, which the next snapshot could not hold
             found = (form["format"], form["env"], form["release"], form["options"])
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError, ContractError) as error:
             raise SnapshotError("these bytes are no snapshot", why=repr(error)) from error
         wanted = (SNAPSHOT_FORMAT, self.spec.id, self.spec.release, self.public_options())
         if found != wanted:
             raise SnapshotError("the snapshot is of another environment", why=f"it says {found}, this is {wanted}")
         return form  # type: ignore[no-any-return]
+
+
+def _standing(form: Mapping[str, JSON]) -> tuple[int, float, Ending | None]:
+    """Return turn, reward paid and ending of a snapshot.
+
+    Raises:
+        ValueError: They make no sense.
+    """
+    turn, paid, ending = form["turn"], form["paid"], form["ending"]
+    sound = type(turn) is int and 0 <= turn < 2**53 and type(paid) in (int, float)
+    if not sound or ending not in (None, *ENDINGS) or (ending is None) != (form["verdict"] is None):
+        raise ValueError(f"turn {turn!r:.40}, paid {paid!r:.40} and ending {ending!r:.40} make no sense")
+    return turn, paid, ending
 
 
 def _joined(outcomes: list[Outcome]) -> Outcome:

@@ -246,6 +246,31 @@ def test_a_damaged_snapshot_is_refused(case, make):
         make().restore(json.dumps(form).encode()) if case.name != "slow_tool" else _hosted(make, form)
 
 
+BAD_FIELDS = [
+    ("turn", -1),
+    ("turn", "2"),
+    ("turn", True),
+    ("turn", 10**400),
+    ("paid", None),
+    ("paid", float("inf")),
+    ("ending", "won"),
+    ("ending", []),
+    ("ending", "terminated"),
+    ("observation", 3),
+]
+
+
+@pytest.mark.parametrize(("field", "value"), BAD_FIELDS)
+def test_a_snapshot_with_a_senseless_field_is_refused(case, make, field, value):
+    env = make()
+    env.reset(case.ref())
+    if not env.spec.capabilities.snapshot:
+        pytest.skip("it has no snapshots")
+    form = json.loads(env.snapshot()) | {field: value}
+    with pytest.raises(SnapshotError):
+        make().restore(json.dumps(form).encode())
+
+
 def _hosted(make, form):
     # A worker that cannot load says so as a failure of the environment, not of the bytes.
     try:

@@ -15,12 +15,12 @@ from agentenvs.core.task import TaskRef
 from agentenvs.core.turn import Outcome, TraceParts
 from agentenvs.core.verdict import Ending, Verdict
 from agentenvs.envs.household import data, prove, view
-from agentenvs.envs.household.actions import NONE, UNKNOWN_COMMAND
+from agentenvs.envs.household.actions import NONE, OPERATIONS, UNKNOWN_COMMAND, command_text
 from agentenvs.envs.household.layout import Layout
 from agentenvs.envs.household.outcome import outcome
 from agentenvs.envs.household.rules import Event
 from agentenvs.envs.household.spec import SPEC
-from agentenvs.envs.household.trace import Seen
+from agentenvs.envs.household.trace import Seen, observed, used, written
 from agentenvs.envs.household.world import World
 from agentenvs_scenarios.household.builtin import builtin
 from agentenvs_scenarios.household.discover import GameSplit
@@ -130,7 +130,9 @@ class HouseholdEnv(Environment):
         layout = self._layout(scenario)
         self.world = World.restore(layout, saved["world"])
         self._seen = Seen(layout)
-        self._seen.events = [_event(form) for form in saved["events"]]
+        self._seen.events = [_event(layout, form) for form in saved["events"]]
+        if len(self._seen.events) > self.turn:
+            raise ValueError("more happened than there were turns")
 
     def _own(self) -> None:
         self.world = self.world.fork()
@@ -159,6 +161,21 @@ class HouseholdEnv(Environment):
         return data.layout_of(scenario, self.options["profile"], self._text, self.options["aliases"])
 
 
-def _event(form: JSON) -> Event:
+def _event(layout: Layout, form: JSON) -> Event:
+    """Return a saved event.
+
+    Raises:
+        IndexError: It names what is not in this layout.
+        ValueError: It is no event.
+    """
     operation, first, second, error, shown = form
-    return operation, first, second, error, None if shown is None else tuple(shown)
+    event = operation, first, second, error, None if shown is None else tuple(shown)
+    numbers = (first, second, *(event[4] or ()))
+    fits = type(operation) is int and 0 <= operation < len(OPERATIONS) and (error is None or isinstance(error, str))
+    if not fits or not all(type(number) is int and number >= -1 for number in numbers):
+        raise ValueError(f"{form!r:.80} is no event")
+    if error is None:
+        command_text(layout, event[:3])
+    for facts in (observed, used, written):
+        facts(layout, event)
+    return event

@@ -1,7 +1,11 @@
 """Facts of a step: what it observed, used and wrote, and when each was first seen."""
 
+import json
+
 import pytest
 
+from agentenvs.core import registry
+from agentenvs.core.errors import SnapshotError
 from agentenvs.core.trace import Fact
 from agentenvs.core.turn import TraceParts
 from agentenvs.envs.household.trace import Seen, milestones, observed, used, written
@@ -179,3 +183,26 @@ def test_milestones(goal, steps):
     for command, expected in steps:
         _, event = target.step(command)
         assert milestones(target.layout, event) == expected, command
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        [1, 999, -1, None, []],
+        [1, "0", -1, None, []],
+        [16, 0, 0, None, None],
+        [-1, 0, 0, None, None],
+        [1, 0, -1, None, [999]],
+        [1, 0, -1, 3, None],
+        [1, -2, -1, None, []],
+    ],
+)
+def test_a_snapshot_with_a_senseless_event_is_refused(event):
+    env = registry.make("household")
+    env.reset()
+    env.step("look")
+    form = json.loads(env.snapshot())
+    assert len(form["world"]["events"]) == 1
+    form["world"]["events"] = [event]
+    with pytest.raises(SnapshotError):
+        env.restore(json.dumps(form).encode())
