@@ -20,11 +20,12 @@ from typing import Any
 from agentenvs.core.actions import parse_action, to_json
 from agentenvs.core.canon import JSON, canonical_bytes, digest
 from agentenvs.core.environment import Environment
-from agentenvs.core.errors import RecordError
+from agentenvs.core.errors import ContractError, RecordError
 from agentenvs.core.observation import Observation
 from agentenvs.core.task import TaskRef
 from agentenvs.core.turn import Effect, StepResult
 from agentenvs.core.verdict import Ending, Verdict
+from agentenvs.core.wellformed import fault
 
 FORMAT = 1
 
@@ -161,7 +162,7 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A record that was read and whose chain holds."""
+    """A record that was read: its chain holds, and every field is there and of its type."""
 
     header: Mapping[str, JSON]
     turns: tuple[Mapping[str, JSON], ...]
@@ -185,7 +186,7 @@ def parse_records(data: bytes, source: str = "the record") -> list[Record]:
     """Read the records in a file, one after another.
 
     Raises:
-        RecordError: A line is no JSON, is missing, or breaks the chain; the message names it.
+        RecordError: A line is no JSON, is missing, lacks a field, or breaks the chain; the message names it.
     """
     records: list[Record] = []
     block: list[tuple[int, dict[str, JSON]]] = []
@@ -243,7 +244,8 @@ def _chain(lines: Iterable[Mapping[str, JSON]]) -> list[str]:
 def _parse_line(raw: bytes, number: int, source: str) -> dict[str, JSON]:
     try:
         line = json.loads(raw)
-    except (ValueError, RecursionError) as error:
+        canonical_bytes(line)
+    except (ValueError, RecursionError, ContractError) as error:
         raise RecordError(f"line {number} of {source} is no JSON", why=str(error), fix="the file is damaged") from error
     if not isinstance(line, dict) or line.get("kind") not in ("header", "turn", "footer") or "h" not in line:
         raise RecordError(f"line {number} of {source} is no line of a record", fix="give a file of episode records")
@@ -251,7 +253,12 @@ def _parse_line(raw: bytes, number: int, source: str) -> dict[str, JSON]:
 
 
 def _assemble(block: list[tuple[int, dict[str, JSON]]], source: str) -> Record:
-    before = ""
+    before, head = "", block[0][1]
+    if head["kind"] == "header" and head.get("format") != FORMAT:
+        raise RecordError(
+            f"{source} has format {head.get('format')!r}, this release reads {FORMAT}",
+            fix="use the version of agentenvs that wrote it",
+        )
     for number, line in block:
         link = line.pop("h")
         before = _link(before, line)
@@ -266,11 +273,9 @@ def _assemble(block: list[tuple[int, dict[str, JSON]]], source: str) -> Record:
     footer = lines[-1] if kinds[-1] == "footer" else None
     turns = lines[1:-1] if footer is not None else lines[1:]
     wanted = ["header", *["turn"] * len(turns), *(["footer"] if footer is not None else [])]
-    if kinds != wanted or [turn["turn"] for turn in turns] != list(range(1, len(turns) + 1)):
+    if kinds != wanted or [turn.get("turn") for turn in turns] != list(range(1, len(turns) + 1)):
         raise RecordError(f"the lines of {source} from line {block[0][0]} are not a header, turns in order, a footer")
-    if lines[0].get("format") != FORMAT:
-        raise RecordError(
-            f"{source} has format {lines[0].get('format')!r}, this release reads {FORMAT}",
-            fix="use the version of agentenvs that wrote it",
-        )
+    if (found := fault(lines)) is not None:
+        position, what = found
+        raise RecordError(f"line {block[position][0]} of {source} is no line of a record", why=what)
     return Record(lines[0], tuple(turns), footer, before)

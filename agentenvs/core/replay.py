@@ -13,8 +13,8 @@ from typing import Any
 from agentenvs.core import registry
 from agentenvs.core.canon import JSON, digest
 from agentenvs.core.environment import Environment
-from agentenvs.core.errors import ContractError, RecordError
-from agentenvs.core.record import Record, effects_of
+from agentenvs.core.errors import AgentEnvsError, ContractError, RecordError
+from agentenvs.core.record import Record, effects_of, effects_to_json
 from agentenvs.core.verdict import Verdict
 
 
@@ -67,7 +67,8 @@ def env_for(record: Record, **machine_options: Any) -> Environment:
         **machine_options: Options that no record holds, such as the folder of game files.
 
     Raises:
-        RecordError: The environment here is of another release.
+        RecordError: The environment here is of another release, or the record sets what belongs to the machine.
+        UserError: Some subclass: no such environment here, or an option it does not take.
     """
     spec = registry.spec(record.header["env"])
     if spec.release != record.header["release"]:
@@ -76,7 +77,13 @@ def env_for(record: Record, **machine_options: Any) -> Environment:
             why="another release may play the same actions differently",
             fix=f"version {record.header['since'] or '?'} of its package was the first with that release: use that",
         )
-    return registry.make_from(spec, **{**record.header["options"], **machine_options})
+    options = record.header["options"]
+    if foreign := [option.name for option in spec.options if option.secret and option.name in options]:
+        raise RecordError(
+            f"the record sets the option {foreign[0]!r}",
+            why="it belongs to the machine, and a record from elsewhere has no say in that",
+        )
+    return registry.make_from(spec, **{**options, **machine_options})
 
 
 def replay(record: Record, env: Environment | None = None, **machine_options: Any) -> ReplayReport:
@@ -97,6 +104,10 @@ def replay(record: Record, env: Environment | None = None, **machine_options: An
                 return ReplayReport(env.turn, Divergence(turn, field, recorded, replayed))
     except ContractError as error:
         return ReplayReport(env.turn, Divergence(env.turn + 1, "effects", "as recorded", error.what))
+    except AgentEnvsError:
+        raise
+    except Exception as error:  # noqa: BLE001 - boundary: a world that is fed forged effects may fail in any way
+        return ReplayReport(env.turn, Divergence(env.turn + 1, "failure", None, type(error).__name__))
     finally:
         env.close()
     return ReplayReport(len(record.turns), None)
@@ -106,14 +117,22 @@ def rescore(record: Record, env: Environment | None = None, **machine_options: A
     """Compute the verdict of an ended record again from its outcome facts.
 
     Raises:
-        RecordError: The record has no footer, or the scenario here is another one.
+        RecordError: The record has no footer, its facts are none, or the scenario here is another one.
     """
     recorded = record.verdict
     if record.footer is None or recorded is None:
         raise RecordError("the record has no end, so there is no verdict to compare", fix="rescore ended episodes")
     if record.footer.get("failed"):
         return RescoreReport(recorded, recorded)  # the environment failed before it could judge: nothing was earned
-    env = env or env_for(record, **machine_options)
+    found = env or env_for(record, **machine_options)
+    try:
+        return RescoreReport(recorded, _rejudged(record, recorded, found))
+    finally:
+        if env is None:
+            found.close()
+
+
+def _rejudged(record: Record, recorded: Verdict, env: Environment) -> Verdict:
     scenario = env.scenario(record.ref.split, record.ref.index)
     if scenario.digest != record.header["scenario"]:
         raise RecordError(
@@ -122,7 +141,11 @@ def rescore(record: Record, env: Environment | None = None, **machine_options: A
             fix="give the data the record was made with",
         )
     env.ref = record.ref
-    return RescoreReport(recorded, env.rejudge(scenario, recorded.facts, record.footer["ending"]))
+    ending = (record.footer or {})["ending"]
+    try:
+        return env.rejudge(scenario, recorded.facts, ending)
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        raise RecordError("the outcome facts of the record cannot be judged", why=repr(error)) from error
 
 
 def _comparisons(record: Record, env: Environment) -> Iterator[tuple[int, str, JSON, JSON]]:
@@ -134,6 +157,7 @@ def _comparisons(record: Record, env: Environment) -> Iterator[tuple[int, str, J
     first = env.reset(record.ref, effects=effects_of(header["effects"]))
     yield 0, "observation", header["observation"], digest(first.to_json())
     yield 0, "state", header["state"], env.state_key
+    yield 0, "effects", header["effects"], effects_to_json(env.effects)
     for line in record.turns:
         if env.ending is not None:
             yield line["turn"], "ending", None, env.ending
@@ -145,6 +169,7 @@ def _comparisons(record: Record, env: Environment) -> Iterator[tuple[int, str, J
             "observation": digest(result.observation.to_json()),
             "reward": result.reward,
             "state": env.state_key,
+            "effects": effects_to_json(env.effects),
         }
         for field, value in played.items():
             yield line["turn"], field, line[field], value
