@@ -22,7 +22,7 @@ Rewards: TypeAlias = Literal["final", "step"]
 RESERVED_TOOLS = frozenset({"reset", "step", "state", "close"})
 """Tool names other protocols keep for themselves."""
 
-_ID = re.compile(r"^(?:(?P<namespace>[\w.-]+)/)?(?P<name>[A-Za-z][\w.]*?)-v(?P<version>\d+)$")
+_ID = re.compile(r"(?:(?P<namespace>[\w.-]+)/)?(?P<name>[A-Za-z][\w.]*?)-v(?P<version>\d+)")
 _TYPES: dict[str, tuple[type, ...]] = {"bool": (bool,), "int": (int,), "str": (str,), "float": (int, float)}
 
 
@@ -218,7 +218,7 @@ def parse_id(env_id: str) -> tuple[str, str, int]:
     Raises:
         ContractError: It does not look like ``namespace/Name-v0``.
     """
-    match = _ID.match(env_id)
+    match = _ID.fullmatch(env_id)
     if match is None:
         raise ContractError(f"{env_id!r} is no environment id", fix="ids look like namespace/Name-v0")
     return match["namespace"] or "", match["name"], int(match["version"])
