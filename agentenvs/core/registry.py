@@ -38,6 +38,9 @@ def register(spec: EnvSpec) -> None:
         return
     if taken is not None or spec.id in _BUILT_IN:
         raise ContractError(f"the id {spec.id} is taken", fix="raise the version or choose another namespace")
+    others = [env_id for env_id in _ids() if _slug(env_id) == spec.slug and _stem(env_id) != _stem(spec.id)]
+    if others:  # or a package could slip its own environment under the short name of another
+        raise ContractError(f"{spec.id}: the slug {spec.slug!r} is taken by {others[0]}", fix="choose another slug")
     _registered[spec.id] = spec
 
 
@@ -128,9 +131,13 @@ def _find(name: str) -> EnvSpec | None:
     ids = _ids()
     if name in ids:
         return _get(name)
-    stems = [env_id for env_id in ids if env_id.rpartition("-v")[0] == name or env_id.rpartition("/")[2] == name]
+    stems = [env_id for env_id in ids if _stem(env_id) == name or env_id.rpartition("/")[2] == name]
     slugs = stems or [env_id for env_id in ids if _slug(env_id) == name]
     return _get(max(slugs, key=lambda env_id: parse_id(env_id)[2])) if slugs else None
+
+
+def _stem(env_id: str) -> str:
+    return env_id.rpartition("-v")[0]
 
 
 def _slug(env_id: str) -> str:
@@ -142,7 +149,7 @@ def _unknown(name: str) -> UnknownEnvError:
     ids = _ids()
     slugs = [_slug(env_id) for env_id in ids]
     stem, _, version = name.rpartition("-v")
-    newer = [env_id for env_id in ids if stem and env_id.rpartition("-v")[0] == stem]
+    newer = [env_id for env_id in ids if stem and _stem(env_id) == stem]
     if newer and version.isdigit():
         return UnknownEnvError(f"there is no {name}", why=f"known versions: {', '.join(newer)}", fix=f"use {newer[-1]}")
     near = difflib.get_close_matches(name.lower(), [*slugs, *(env_id.lower() for env_id in ids)], n=1, cutoff=0.5)
