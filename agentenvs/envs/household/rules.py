@@ -7,7 +7,7 @@ done; an event with an error has changed nothing. ``shown`` is what the reply sh
 * objects in the receptacle, for ``go``, ``open`` and ``examine``; None where it is closed;
 * the objects "next to it", for ``look``, whose ``first`` is the place;
 * the states of the object as ``(bits,)``, for ``inspect``;
-* else None.
+* else None, but for ``slice``: the receptacle the object was sliced in, if any; the reply does not name it.
 
 ``inventory`` has the object in the hand (or -1) as ``first``; ``use`` the receptacle of the lamp as ``second``.
 """
@@ -347,7 +347,9 @@ def _slice(state: State, thing: int, knife: int) -> Event:
     if not can_reach_to_slice(state, thing):
         return SLICE, thing, knife, NOT_HERE, None
     _set_state(state, thing, state.states[thing] | SLICED)
-    return SLICE, thing, knife, None, None
+    place_of, shut = layout.place_of, state.shut
+    around = [item for item in state.within[thing] if place_of[item] == state.place]
+    return SLICE, thing, knife, None, tuple(sorted(around, key=lambda item: shut[item])[:1])
 
 
 def can_reach_to_slice(state: State, thing: int) -> bool:

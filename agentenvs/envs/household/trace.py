@@ -206,7 +206,11 @@ def _use_lamp(layout: Layout, event: Event) -> list[Triple]:
 
 
 def _use_slice(layout: Layout, event: Event) -> list[Triple]:
-    return [_holds(layout, event[2])]
+    facts = [_holds(layout, event[2])]
+    for receptacle in event[4] or ():  # the original reaches into what is closed
+        facts.append(_within(layout, event[1], receptacle))
+        facts += _reach(layout, receptacle) if layout.compat else [_at(layout, receptacle)]
+    return facts
 
 
 Facts: TypeAlias = Callable[[Layout, Event], list[Triple]]

@@ -9,7 +9,7 @@ from agentenvs.core.errors import SnapshotError
 from agentenvs.core.trace import Fact
 from agentenvs.core.turn import TraceParts
 from agentenvs.envs.household.trace import Seen, milestones, observed, used, written
-from tests.envs.household.rooms import walk, world
+from tests.envs.household.rooms import play, walk, world
 
 HERE = ("player", "at", "cabinet 1")
 
@@ -41,7 +41,7 @@ STEPS = [
     (
         "slice bread 1 with knife 1",
         [("bread 1", "is", "sliced")],
-        [("player", "holds", "knife 1")],
+        [("player", "holds", "knife 1"), ("bread 1", "in", "cabinet 1"), HERE, ("cabinet 1", "is", "open")],
         [("bread 1", "is", "sliced")],
     ),
     (
@@ -183,6 +183,13 @@ def test_milestones(goal, steps):
     for command, expected in steps:
         _, event = target.step(command)
         assert milestones(target.layout, event) == expected, command
+
+
+def test_the_original_slices_through_a_closed_door():
+    target = world("original")
+    play(target, "go to countertop 1", "take butterknife 1 from countertop 1", "go to cabinet 1")
+    _, event = target.step("slice bread 1 with butterknife 1")
+    assert used(target.layout, event) == [("player", "holds", "butterknife 1"), ("bread 1", "in", "cabinet 1"), HERE]
 
 
 @pytest.mark.parametrize(
