@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import importlib.abc
 import importlib.machinery
-import importlib.util
 import sys
 from collections.abc import Sequence
 from types import ModuleType
@@ -34,15 +33,18 @@ def _register(gymnasium: ModuleType) -> None:
 
 
 class _Watcher(importlib.abc.MetaPathFinder):
-    """Waits for the first import of Gymnasium, steps aside, and registers once the module is there."""
+    """Waits for the first import of Gymnasium, lets the other finders find it, and has it registered once it is there.
+
+    It stays until the module was executed: whoever only asks whether Gymnasium is installed finds it, too.
+    """
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
         if fullname != _MODULE:
             return None
-        sys.meta_path.remove(self)
-        found = importlib.util.find_spec(fullname)
+        others = [finder for finder in sys.meta_path if not isinstance(finder, _Watcher)]
+        found = next(filter(None, (finder.find_spec(fullname, path, target) for finder in others)), None)
         if found is None or found.loader is None:
             return None
         found.loader = _Loader(found.loader)
@@ -63,4 +65,5 @@ class _Loader(importlib.abc.Loader):
         if module.__spec__ is not None:
             module.__spec__.loader = self._loader
         module.__loader__ = self._loader
+        sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, _Watcher)]
         _register(module)
