@@ -41,8 +41,12 @@ def make_folder(out: Path | None, slug: str, policy: str) -> Path:
         raise ConfigError(f"{folder} is not empty", why="a run never overwrites another", fix="give another --out")
     try:
         for part in ("records", "sidecars"):
-            (folder / part).mkdir(parents=True, exist_ok=True)
+            (folder / part).mkdir(parents=True)
         (folder / "episodes.jsonl").touch()
+    except FileExistsError as error:
+        raise ConfigError(
+            f"{folder} was taken at this moment", why="a run never overwrites another", fix="give another --out"
+        ) from error
     except OSError as error:
         raise ConfigError(
             f"the run folder {folder} cannot be made", why=str(error), fix="give another --out"

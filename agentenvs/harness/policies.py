@@ -117,9 +117,14 @@ def wanted_options(policy: Policy, spec: EnvSpec) -> dict[str, Any]:
 
     They are a policy's share in what it is shown, such as ``{"admissible": True}``; an environment that has no such
     option is played as it is, and what the caller asks for goes first.
+
+    Raises:
+        PolicyError: It is no mapping.
     """
     known = {option.name for option in spec.options}
-    wants: Mapping[str, Any] = getattr(policy, "wants", None) or {}
+    wants: object = getattr(policy, "wants", None) or {}
+    if not isinstance(wants, Mapping):
+        raise PolicyError(f"the policy's wants is a {type(wants).__name__}", fix="name options: {'admissible': True}")
     return {name: value for name, value in wants.items() if name in known}
 
 
@@ -155,7 +160,7 @@ def _load(target: str) -> Any:
         raise PolicyError(
             f"the policy {target!r} cannot be imported", why=str(error), fix="run where its module is, or install it"
         ) from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise PolicyError(
             f"the module of the policy {target!r} fails when it is imported",
             why=f"{_place(error)}{type(error).__name__}: {error}",
@@ -181,7 +186,7 @@ def _checked(name: str, factory: Any) -> PolicyFactory:
             made = factory()
         except UserError:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise PolicyError(
                 f"{name!r} cannot make a policy",
                 why=f"{_place(error)}{type(error).__name__}: {error}",

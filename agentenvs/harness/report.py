@@ -94,7 +94,7 @@ def read_run(folder: Path) -> Run:
     manifest = read_manifest(folder / "manifest.json")
     try:
         summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
-        lines = (folder / "episodes.jsonl").read_text(encoding="utf-8").splitlines()
+        lines = (folder / "episodes.jsonl").read_bytes().splitlines()  # of text, it would split at U+2028 as well
         episodes = sorted((json.loads(line) for line in lines), key=lambda episode: episode["number"])
         return Run(folder, manifest, summary, episodes)
     except (OSError, ValueError, KeyError, TypeError) as error:

@@ -7,8 +7,8 @@ or an environment that does not come back is cut from another thread.
 
 from __future__ import annotations
 
-import asyncio
 import inspect
+import json
 import threading
 import time
 import traceback
@@ -18,7 +18,7 @@ from typing import Any
 
 from agentenvs.core.actions import parse_action, to_json
 from agentenvs.core.aio import run_sync
-from agentenvs.core.canon import JSON
+from agentenvs.core.canon import JSON, canonical_bytes, clean_text
 from agentenvs.core.environment import Environment
 from agentenvs.core.errors import AgentEnvsError, ContractError, SplitError
 from agentenvs.core.observation import Observation
@@ -88,7 +88,7 @@ class _Failure(Exception):
     """Carries whose fault an exception was."""
 
     def __init__(self, ending: Ending, error: BaseException) -> None:
-        super().__init__(str(error))
+        super().__init__(ending)
         self.ending = ending
         self.error = error
 
@@ -238,7 +238,7 @@ class Rollout:
             "first_observation": self._words.first,
             "turns": list(self._words.turns),
             "verdict": verdict.to_json(),
-            "policy": _asked(self._policy, "sidecar"),
+            "policy": _kept(_asked(self._policy, "sidecar")),
             "error": None if error is None else "".join(traceback.format_exception(error)),
             "wall_seconds": round(seconds, 6),
         }
@@ -269,8 +269,8 @@ class Rollout:
             episode_return=min(footer["return"], 0.0) if left else footer["return"],
             turns=footer["turns"],
             invalid=sum(not turn["valid"] for turn in record.turns),
-            usage=dict(getattr(self._policy, "usage", None) or {}),
-            metrics=_asked(self._policy, "metrics", verdict) or {},
+            usage=_usage(self._policy),
+            metrics=_counts(_asked(self._policy, "metrics", verdict)),
         )
 
 
@@ -300,8 +300,15 @@ def _guarded(ending: Ending, call: Callable[..., Any], *arguments: Any) -> Any:
         if stop.ending not in ("truncated", "abandoned"):
             raise _Failure(ending, ContractError(f"a policy cannot make an episode {stop.ending!r}")) from stop
         raise
-    except (Exception, SystemExit, asyncio.CancelledError) as error:
+    except BaseException as error:
+        if _is_interrupt(error):
+            raise
         raise _Failure(ending, error) from error
+
+
+def _is_interrupt(error: BaseException) -> bool:
+    """Whether it is somebody at the keyboard, of whom Python tells the main thread only, and nobody's own doing."""
+    return isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread()
 
 
 async def _awaited(action: Any) -> Any:
@@ -335,11 +342,42 @@ def _asked(policy: Policy, name: str, *arguments: Any) -> Any:
         return None
     try:
         return method(*arguments)
-    except Exception as error:  # noqa: BLE001 - boundary: a policy's bookkeeping must not cost its episode
-        return {"error": repr(error)}
+    except BaseException as error:
+        if _is_interrupt(error):
+            raise
+        return {"error": _words(error)}
+
+
+def _kept(said: Any) -> JSON:
+    """Return a policy's share of the sidecar as JSON; what has no such form costs only itself."""
+    try:
+        return json.loads(json.dumps(said, default=repr))
+    except Exception as error:  # noqa: BLE001 - boundary: a policy may hand over anything
+        return {"error": _words(error)}
+
+
+def _counts(said: Any) -> dict[str, JSON]:
+    """Return what a policy counted by name; what a table cannot hold says so."""
+    try:
+        return dict(json.loads(canonical_bytes(dict(said or {}))))
+    except Exception as error:  # noqa: BLE001 - boundary: a policy may hand over anything
+        return {"error": _words(error)}
+
+
+def _usage(policy: Policy) -> dict[str, int | None]:
+    """Return the numbers a policy counted; None for what it cannot tell."""
+    try:
+        found = _counts(getattr(policy, "usage", None))
+    except Exception:  # noqa: BLE001 - boundary: a policy's bookkeeping must not cost its episode
+        return {}
+    return {name: value if type(value) in (int, float) else None for name, value in found.items()}
 
 
 def _words(error: BaseException | None) -> str | None:
     if error is None:
         return None
-    return error.what if isinstance(error, AgentEnvsError) else f"{type(error).__name__}: {error}"[:300]
+    try:
+        said = str(error.what) if isinstance(error, AgentEnvsError) else f"{type(error).__name__}: {error}"
+    except Exception:  # noqa: BLE001 - boundary: an exception of others may not even be able to say what it is
+        said = type(error).__name__
+    return clean_text(said[:300])

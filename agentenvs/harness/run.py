@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from math import isfinite
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -206,6 +207,8 @@ def _check(config: RunConfig) -> None:
         raise ConfigError(f"{config.episodes} episodes make no run", fix="give 1 or more")
     if config.episode_seconds is not None and not config.episode_seconds > 0:
         raise ConfigError(f"a wall limit of {config.episode_seconds} s leaves no time", fix="give more than 0")
+    if config.episode_seconds is not None and not isfinite(config.episode_seconds * 1000):
+        raise ConfigError(f"a wall limit of {config.episode_seconds} s is none", fix="leave it out")
     if config.order is None and config.reward_visible != "none":
         raise ConfigError(
             f"reward visible {config.reward_visible!r} has no effect here",
@@ -274,6 +277,7 @@ class _Came(NamedTuple):
 
 def _manifest(config: RunConfig, planned: Plan, policy: Policy, came: _Came) -> manifests.Manifest:
     seconds = config.episode_seconds
+    prompts, model = getattr(policy, "protocol_digest", None), getattr(policy, "model_entry", None)
     return manifests.Manifest(
         run_id=manifests.uuid7(),
         submission_id=None,
@@ -287,12 +291,12 @@ def _manifest(config: RunConfig, planned: Plan, policy: Policy, came: _Came) -> 
             source=planned.spec.players.get(config.policy, config.policy if ":" in config.policy else None),
             source_hash=source_digest(config.policy, planned.spec),
             lock_hash=None,
-            prompts_hash=getattr(policy, "protocol_digest", None),
+            prompts_hash=prompts if isinstance(prompts, str) else None,
             tools_modified=False,
             training_data=None,
             privileged=isinstance(policy, Privileged),
         ),
-        model=getattr(policy, "model_entry", None),
+        model=model if isinstance(model, manifests.ModelEntry) else None,
         harness=manifests.HarnessEntry(
             version=__version__,
             concurrency=planned.workers(config),

@@ -197,7 +197,7 @@ class _Worker(threading.Thread):
 def _library(learner: Learner) -> str:
     try:
         found: object = learner.library_digest()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise _unable("library_digest", error) from error
     if not isinstance(found, str):
         raise PolicyError(f"library_digest() returned a {type(found).__name__}", fix="return a SHA-256 in hexadecimal")
@@ -216,11 +216,11 @@ def _hand_over(policy: Policy, episode: Episode, reward: float | None) -> None:
             policy.episode_ended(episode.record, reward)
         if callable(feedback):
             feedback(reward)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise _unable("episode_ended or feedback", error) from error
 
 
-def _unable(method: str, error: Exception) -> AgentEnvsError:
+def _unable(method: str, error: BaseException) -> AgentEnvsError:
     if isinstance(error, AgentEnvsError):
         return error
     return PolicyError(f"the policy's {method} raised {type(error).__name__}", why=str(error))

@@ -213,6 +213,46 @@ class Untidy(Climber):
         raise ValueError("the door is stuck")
 
 
+class Muddled(Climber):
+    """Counts what no table can hold."""
+
+    def __init__(self, usage: Any, metrics: Any, notes: Any) -> None:
+        self.usage, self._metrics, self._notes = usage, metrics, notes
+
+    def metrics(self, verdict: Verdict) -> Any:
+        return self._metrics
+
+    def sidecar(self) -> Any:
+        return self._notes
+
+
+class Thrower(Climber):
+    """Raises what it was given instead of acting."""
+
+    def __init__(self, error: BaseException) -> None:
+        self._error = error
+
+    def act(self, observation: Observation) -> Any:
+        raise self._error
+
+
+class Dropout(Climber):
+    """Leaves the program as soon as it is to learn something."""
+
+    def episode_ended(self, record: bytes, reward: float | None) -> None:
+        raise SystemExit(0)
+
+    def library_digest(self) -> str:
+        return "0" * 64
+
+
+class Wordy(Climber):
+    """Fails with words that are hard to write down."""
+
+    def act(self, observation: Observation) -> Any:
+        raise ValueError("one\u2028two\x85three\ud800")
+
+
 class Sleeper(Climber):
     """Falls asleep at index 1."""
 
@@ -268,6 +308,10 @@ class Handless:
 
 def unmakeable() -> None:
     raise FileNotFoundError("weights.bin")
+
+
+def quits() -> Any:
+    raise SystemExit(0)
 
 
 def needy(weights: str) -> None: ...

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -66,6 +67,7 @@ def test_a_name_that_is_no_policy(name: str, said: list[str]) -> None:
         ("Handless", ["made a Handless without act", "reset(spec, task)"]),
         ("unmakeable", ["cannot make a policy", "playroom.py:", "FileNotFoundError: weights.bin"]),
         ("needy", ["cannot make a policy", "takes no arguments"]),
+        ("quits", ["cannot make a policy", "SystemExit: 0"]),
     ],
 )
 def test_a_factory_that_makes_no_policy(name: str, said: list[str]) -> None:
@@ -79,6 +81,11 @@ def test_a_module_that_fails_at_import_is_named_with_the_line(tmp_path: Path, mo
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(PolicyError, match=r"broken_policy_of_stairs.py:2: ZeroDivisionError"):
         policies.resolve("broken_policy_of_stairs:P", SPEC)
+
+
+def test_a_policy_that_wants_what_is_no_option_is_told_so() -> None:
+    with pytest.raises(PolicyError, match="wants is a int"):
+        policies.wanted_options(SimpleNamespace(wants=7), SPEC)
 
 
 def test_source_digest_names_the_file_of_a_policy() -> None:

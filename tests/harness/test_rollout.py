@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from agentenvs.core.replay import replay, rescore
 from agentenvs.core.task import TaskRef
 from agentenvs.core.verdict import Verdict
 from agentenvs.harness.rollout import Episode, counted, play
+from agentenvs.harness.summary import summarize
 from tests.harness import playroom
 
 TALL = TaskRef("few", 2)  # three steps
@@ -62,6 +64,40 @@ def test_a_player_that_fails_has_abandoned_its_episode_and_earns_nothing(policy:
     assert (summary.ending, summary.success, summary.reward, summary.episode_return) == ("abandoned", False, 0.0, 0.0)
     assert summary.error == error
     assert "Traceback" in episode.sidecar["error"]
+
+
+class _Speechless(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (_Speechless(), "_Speechless"),
+        (ValueError("\ud800"), "ValueError: ?"),
+        (GeneratorExit(), "GeneratorExit: "),
+        (BaseException("odd"), "BaseException: odd"),
+        (KeyboardInterrupt(), "KeyboardInterrupt: "),
+    ],
+)
+def test_whatever_a_player_raises_costs_its_episode_only(error: BaseException, said: str) -> None:
+    with ThreadPoolExecutor(1) as pool:  # as in a run: the keyboard interrupts the main thread only
+        episode = _checked(pool.submit(_play, playroom.Thrower(error)).result())
+    assert (episode.summary.ending, episode.summary.error) == ("abandoned", said)
+
+
+def test_an_interrupt_from_the_keyboard_is_no_failure_of_a_player() -> None:
+    with pytest.raises(KeyboardInterrupt):
+        _play(playroom.Thrower(KeyboardInterrupt()))
+
+
+@pytest.mark.parametrize("junk", ["abc", 7, {"x": object()}, {"x": float("nan")}, {"x": "\ud800"}, {(1, 2): 3}])
+def test_junk_among_a_players_counts_costs_the_counts_only(junk: Any) -> None:
+    summary = _checked(_play(playroom.Muddled(junk, junk, {(1, 2): 3}))).summary
+    assert summary.success
+    assert summarize([summary])["metrics"] == {}
+    assert list(summary.usage.values()) == [None]
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,10 @@ import pytest
 from agentenvs.core.errors import ConfigError, DataError, PolicyError, SplitError
 from agentenvs.core.record import read_records
 from agentenvs.core.replay import replay, rescore
+from agentenvs.harness import folder as folders
 from agentenvs.harness import rollout, workers
 from agentenvs.harness.manifest import merkle_root, read_manifest
+from agentenvs.harness.report import read_run
 from agentenvs.harness.run import RunConfig, RunResult, evaluate, plan, shown_reward
 from tests.harness import playroom
 
@@ -100,6 +102,7 @@ def test_a_run_never_overwrites_another(tmp_path: Path) -> None:
         ({"order": (1, 2), "episodes": 3}, ConfigError, "names 2 episodes, not 3"),
         ({"reward_visible": "true"}, ConfigError, "give --stream"),
         ({"episode_seconds": 0.0}, ConfigError, "leaves no time"),
+        ({"episode_seconds": 1e308}, ConfigError, "leave it out"),
         ({"policy": "nobody"}, PolicyError, "no policy 'nobody'"),
         ({"policy": f"{HERE}:unmakeable"}, PolicyError, "cannot make a policy"),
     ],
@@ -212,6 +215,23 @@ def test_a_stream_whose_policy_cannot_go_on_ends_and_keeps_what_ended(tmp_path: 
         _run(tmp_path, "Forgetter", order=(0, 1))
     assert len(list(read_records(tmp_path / "run"))) == 1
     assert read_manifest(tmp_path / "run" / "manifest.json").complete is False
+
+
+def test_a_policy_cannot_end_the_program_from_a_stream(tmp_path: Path) -> None:
+    with pytest.raises(PolicyError, match="raised SystemExit"):
+        _run(tmp_path, "Dropout", order=(0, 1))
+
+
+def test_a_failure_in_any_words_can_be_read_back(tmp_path: Path) -> None:
+    result = _run(tmp_path, "Wordy", episodes=2)
+    assert {episode["error"] for episode in read_run(result.folder).episodes} == {"ValueError: one\u2028two\x85three?"}
+
+
+def test_two_runs_that_begin_together_do_not_share_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folders.make_folder(tmp_path / "run", "stairs", "noop")
+    monkeypatch.setattr(Path, "iterdir", lambda path: iter(()))  # as the second saw it before the first had made it
+    with pytest.raises(ConfigError, match="was taken at this moment"):
+        folders.make_folder(tmp_path / "run", "stairs", "noop")
 
 
 def test_a_stream_cannot_replace_a_policy_that_hangs(tmp_path: Path) -> None:
