@@ -10,7 +10,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -128,6 +128,24 @@ def files() -> Iterator[None]:
         ) from error
     except UnicodeDecodeError as error:
         raise DataError("a file that should be text is none", why=str(error), fix="give a UTF-8 file") from error
+
+
+@contextmanager
+def own_output() -> Iterator[None]:
+    """Keep what players print off stdout, which is for results: it goes to stderr, that of C code and children too."""
+    sys.stdout.flush()
+    try:
+        kept = os.dup(1)
+        os.dup2(2, 1)
+    except OSError:  # one of them is closed: nothing to keep clean
+        kept = -1
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        if kept >= 0:
+            os.dup2(kept, 1)
+            os.close(kept)
 
 
 @contextmanager

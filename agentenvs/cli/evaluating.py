@@ -118,7 +118,7 @@ def evaluate(
     if dry_run:
         _dry(config, as_json)
         return
-    with console.progress(f"{env} {policy}", "won") as progress, console.files():
+    with console.progress(f"{env} {policy}", "won") as progress, console.files(), console.own_output():
         result = run.evaluate(config, progress)
     _show(result, lambda command: _ready(command, option, data), as_json)
     raise typer.Exit(_exit_code(result, fail_under))

@@ -71,6 +71,16 @@ def test_a_policy_of_ones_own_from_the_working_folder(cli, tmp_path):
     assert ran.json["summary"]["endings"] == {"truncated": 1}
 
 
+def test_what_a_policy_prints_is_not_among_the_results(cli, tmp_path):
+    (tmp_path / "prints.py").write_text(
+        "import os\n\n\nclass P:\n    def reset(self, spec, task): ...\n"
+        "    def act(self, observation):\n        print('loud')\n        os.write(1, b'low')\n        return 'look'\n"
+    )
+    ran = cli("eval", "household", "--policy", "prints:P", "--episodes", "1", "--out", "run", "--json")
+    assert ran.json["clean"]
+    assert "loud" in ran.err
+
+
 def test_a_policy_that_raises_makes_the_run_unclean(cli, tmp_path):
     (tmp_path / "raises.py").write_text(
         "class P:\n    def reset(self, spec, task): ...\n    def act(self, observation): raise RuntimeError('oh')\n"
