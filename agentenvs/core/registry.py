@@ -149,9 +149,10 @@ def _unknown(name: str) -> UnknownEnvError:
     ids = _ids()
     slugs = [_slug(env_id) for env_id in ids]
     stem, _, version = name.rpartition("-v")
-    newer = [env_id for env_id in ids if stem and _stem(env_id) == stem]
-    if newer and version.isdigit():
-        return UnknownEnvError(f"there is no {name}", why=f"known versions: {', '.join(newer)}", fix=f"use {newer[-1]}")
+    known = [env_id for env_id in ids if stem and _stem(env_id) == stem]
+    known.sort(key=lambda env_id: parse_id(env_id)[2])
+    if known and version.isdigit():
+        return UnknownEnvError(f"there is no {name}", why=f"known versions: {', '.join(known)}", fix=f"use {known[-1]}")
     near = difflib.get_close_matches(name.lower(), [*slugs, *(env_id.lower() for env_id in ids)], n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}? " if near else ""
     return UnknownEnvError(f"there is no environment {name!r}", fix=f"{hint}known: {', '.join(slugs)}")

@@ -78,6 +78,10 @@ def test_a_misspelt_name_gets_a_hint():
 def test_an_unknown_version_gets_the_known_ones():
     with pytest.raises(UnknownEnvError, match=r"known versions: tests/Clerk-v0[\s\S]*use tests/Clerk-v0"):
         registry.spec("tests/Clerk-v7")
+    for version in (10, 9):
+        registry.register(replace(clerk.SPEC, id=f"tests/Clerk-v{version}"))
+    with pytest.raises(UnknownEnvError, match=r"Clerk-v0, tests/Clerk-v9, tests/Clerk-v10\n  fix: use tests/Clerk-v10"):
+        registry.spec("tests/Clerk-v7")
 
 
 def test_an_id_is_taken_once():
