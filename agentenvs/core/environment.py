@@ -33,6 +33,7 @@ from agentenvs.core.errors import (
     SplitError,
 )
 from agentenvs.core.observation import Block, Observation, TextBlock, bound
+from agentenvs.core.portable import total
 from agentenvs.core.spec import EnvSpec, SplitSpec
 from agentenvs.core.task import Scenario, Task, TaskRef
 from agentenvs.core.trace import StepTrace
@@ -579,7 +580,7 @@ def _joined(outcomes: list[Outcome]) -> Outcome:
         error=None if valid else outcomes[0].error,
         ended=outcomes[-1].ended,
         ending=outcomes[-1].ending,
-        reward=sum(outcome.reward for outcome in outcomes),
+        reward=total(outcome.reward for outcome in outcomes),
         data={"calls": [{"valid": outcome.valid, **(outcome.data or {})} for outcome in outcomes]},
         actor=outcomes[-1].actor,
     )

@@ -12,6 +12,7 @@ Sources: argument reduction by Cody and Waite (Software Manual for the Elementar
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 _LN2_HIGH = 6.93147180369123816490e-01  # upper 33 bits of ln 2, so that k * _LN2_HIGH is exact for |k| < 2**20
 _LN2_LOW = 1.90821492927058770002e-10
@@ -83,6 +84,14 @@ def pow(base: float, exponent: float) -> float:
     if base < 0.0:
         raise ValueError("a negative number to a power that is not whole")
     return exp(exponent * log(base))
+
+
+def total(values: Iterable[float]) -> float:
+    """Return the sum, added in order; the built-in ``sum`` of floats compensates rounding from Python 3.12 on."""
+    result = 0.0
+    for value in values:
+        result += value
+    return result
 
 
 def _power(base: float, count: int) -> float:

@@ -14,6 +14,7 @@ from agentenvs.core import registry
 from agentenvs.core.canon import JSON, digest
 from agentenvs.core.environment import Environment
 from agentenvs.core.errors import AgentEnvsError, ContractError, RecordError
+from agentenvs.core.portable import total
 from agentenvs.core.record import Record, effects_of, effects_to_json
 from agentenvs.core.verdict import Verdict
 
@@ -184,6 +185,7 @@ def _footer_comparisons(record: Record, env: Environment) -> Iterator[tuple[int,
     yield last, "turns", footer["turns"], env.turn
     if footer.get("failed"):
         return
+    yield last, "return", footer["return"], total(line["reward"] for line in record.turns)
     verdict = env.finish(footer["ending"])
     yield last, "ending", footer["ending"], env.ending
     for field, value in verdict.to_json().items():

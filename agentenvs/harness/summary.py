@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from agentenvs.core.canon import JSON
+from agentenvs.core.portable import total
 from agentenvs.harness.rollout import EpisodeSummary
 from agentenvs_scoring.stats import smallest_difference, wilson
 
@@ -42,7 +43,8 @@ def _row(episodes: Sequence[EpisodeSummary]) -> dict[str, JSON]:
         "success_low": low,
         "success_high": high,
         "smallest_difference": smallest_difference(rate, count),
-        "mean_return": sum(episode.episode_return for episode in episodes) / count if count else 0.0,
+        "mean_return": total(episode.reward for episode in episodes) / count if count else 0.0,
+        "mean_shaped_return": total(episode.episode_return for episode in episodes) / count if count else 0.0,
         "mean_turns": turns / count if count else 0.0,
         "mean_turns_won": sum(episode.turns for episode in won) / len(won) if won else None,
         "turns_over_par": _over_par(won),

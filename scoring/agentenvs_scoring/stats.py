@@ -9,6 +9,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from agentenvs.core.portable import total
 from agentenvs.core.streams import Stream
 
 Z95 = 1.959963984540054
@@ -27,7 +28,7 @@ class Interval(NamedTuple):
 
 def mean(values: Sequence[float]) -> float:
     """Return the arithmetic mean, summed in order; 0.0 of nothing."""
-    return sum(values) / len(values) if values else 0.0
+    return total(values) / len(values) if values else 0.0
 
 
 def wilson(successes: int, episodes: int, z: float = Z95) -> Interval:

@@ -77,7 +77,7 @@ def test_an_environment_that_does_not_load(cli, monkeypatch):
     monkeypatch.setattr(registry, "make_from", broken)
     ran = cli("doctor", "--json")
     assert ran.code == 1
-    assert "RuntimeError('oh')" in found(ran, "does not load")["what"]
+    assert "RuntimeError('oh')" in found(ran, "Household-v0 does not load")["what"]
 
 
 def test_data_that_was_asked_for(cli, tmp_path):

@@ -125,3 +125,9 @@ def test_outside_the_domain(
 ) -> None:
     with pytest.raises(error, match=message):
         function(*arguments)
+
+
+def test_total_adds_in_order_on_every_python():
+    assert portable.total([1e100, 1.0, -1e100]) == 0.0
+    assert portable.total([0.1] * 10) == 0.9999999999999999
+    assert portable.total([]) == 0.0

@@ -71,4 +71,4 @@ def test_a_world_that_cannot_be_brought_back_makes_the_run_unclean(tmp_path: Pat
     result = _run(tmp_path, "slow_tool", f"{HERE}:Breaker", episodes=1)
     (episode,) = result.episodes
     assert (episode.ending, episode.success, result.clean) == ("aborted", False, False)
-    assert episode.error == "the environment failed and could not be brought back"
+    assert episode.error == "the environment failed and its world is lost"
