@@ -11,6 +11,7 @@ JSON forms: ``"go to fridge 1"`` · ``{"tool": "go_to", "arguments": {"receptacl
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -18,7 +19,8 @@ from typing import Any, TypeAlias
 from agentenvs.core.canon import JSON, clean_text
 
 MAX_RAW = 65_536
-"""Characters of a malformed action that are kept; a longer one is cut, so that junk cannot fill a disk."""
+"""Characters a text may have, and of a malformed action that are kept: records keep actions whole, and junk must not
+fill a disk. The JSON of calls and messages may be about twice as long."""
 
 _MAX_DEPTH = 32
 
@@ -74,11 +76,20 @@ def parse_action(raw: Any) -> Action:
     Args:
         raw: An action already, its JSON form, a bare list of tool calls, or junk.
     """
-    if type(raw) is str:
+    if type(raw) is str and len(raw) <= MAX_RAW:
         return clean_text(raw) if not raw.isascii() else raw
+    action = _parse(raw)
+    if isinstance(action, Malformed) or _size(form := to_json(action)) <= 2 * MAX_RAW:
+        return action
+    return malformed(form, f"an action of more than {MAX_RAW:,} characters")
+
+
+def _parse(raw: Any) -> Action:
     if isinstance(raw, ToolCall | Message | End | Calls | Malformed):
         return _checked(raw)
     if isinstance(raw, str):
+        if len(raw) > MAX_RAW:
+            return malformed(raw, f"a text of more than {MAX_RAW:,} characters")
         return clean_text(str(raw))
     if isinstance(raw, list | tuple):
         return _parse_calls({"calls": list(raw)})
@@ -246,12 +257,14 @@ def _size(value: JSON) -> int:
 
 def _spelling(value: Any) -> str:
     """Return a reproducible text for what is no JSON: its type and, where that is safe, its repr."""
-    if isinstance(value, str | int | float | bytes | list | tuple | Mapping | ToolCall | Message | End | Calls):
-        try:
+    try:
+        if isinstance(value, list | tuple | Mapping):
+            json.dumps(value)  # refuses what holds objects, whose repr may hold an address
+        if isinstance(value, str | int | float | bytes | list | tuple | Mapping | ToolCall | Message | End | Calls):
             return clean_text(repr(value))
-        except (ValueError, RecursionError):
-            return f"<{type(value).__name__}>"
-    return f"<{type(value).__name__}>"  # an object's repr may hold its address
+    except (TypeError, ValueError, RecursionError):
+        pass
+    return f"<{type(value).__name__}>"
 
 
 def _text(value: Any) -> str:

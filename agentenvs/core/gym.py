@@ -21,6 +21,7 @@ from agentenvs.core.spec import EnvSpec
 from agentenvs.core.task import TaskRef
 from agentenvs.core.trace import StepTrace
 
+_MARKER_BYTES = 64
 _LETTERS = "abcdefghijklmnopqrstuvwxyz 0123456789"
 
 
@@ -38,7 +39,7 @@ class TextSpace(gymnasium.Space[str]):
 
     def contains(self, x: Any) -> bool:
         """Return whether ``x`` is a string within the bound."""
-        return isinstance(x, str) and len(x.encode(errors="replace")) <= self.max_bytes + 64
+        return isinstance(x, str) and len(x.encode(errors="replace")) <= self.max_bytes + _MARKER_BYTES
 
     @property
     def is_np_flattenable(self) -> bool:
@@ -120,7 +121,8 @@ class GymEnv(gymnasium.Env[str, Any]):
     def __init__(self, env: Environment, render_mode: str | None = None) -> None:
         self.core = env
         self.render_mode = render_mode
-        self.observation_space = TextSpace(env.spec.max_observation_bytes)
+        # Each result block of a turn may carry a marker of its own.
+        self.observation_space = TextSpace(env.spec.max_observation_bytes + _MARKER_BYTES * (env.spec.max_calls - 1))
         self.action_space = ActionSpace(env.spec)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
@@ -163,8 +165,11 @@ class GymEnv(gymnasium.Env[str, Any]):
             raise OptionError(f"reset has no option {unknown[0]!r}", fix='give {"split": …, "index": …}')
         splits = self.core.splits()
         split = options.get("split", self.core.spec.default_split)
+        if not isinstance(split, str):
+            raise OptionError(f"{split!r} is no name of a split", fix=f"its splits: {', '.join(splits)}")
         if "index" in options:
-            return TaskRef(split, options["index"])
+            index = options["index"]
+            return TaskRef(split, int(index) if isinstance(index, np.integer) else index)
         size = splits[split].size if split in splits else None
         number = seed if seed is not None else int(self.np_random.integers(2**31))
         return TaskRef(split, number if size is None else number % max(size, 1))

@@ -188,3 +188,22 @@ def test_long_junk_is_cut(raw: Any) -> None:
 )
 def test_calls_of(raw: Any, count: int) -> None:
     assert calls_of(parse_action(raw)) == (ToolCall("add", {}),) * count
+
+
+@pytest.mark.parametrize(
+    "raw",
+    ["x" * (MAX_RAW + 1), {"message": "x" * 3 * MAX_RAW}, {"tool": "t" * 3 * MAX_RAW}, [{"tool": "look"}] * MAX_RAW],
+    ids=["text", "message", "tool", "calls"],
+)
+def test_an_action_that_would_fill_a_record_is_malformed_and_cut(raw):
+    action = parse_action(raw)
+    assert isinstance(action, Malformed)
+    assert "characters" in action.why
+    assert len(canonical_bytes(to_json(action))) < 2 * MAX_RAW
+    assert parse_action(to_json(action)) == action
+
+
+def test_no_address_of_an_object_gets_into_a_record():
+    action = parse_action([object()])
+    assert isinstance(action, Malformed)
+    assert " at 0x" not in str(action)

@@ -7,6 +7,7 @@ import warnings
 from typing import Any
 
 import gymnasium
+import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
@@ -138,3 +139,11 @@ def test_the_text_space_is_bounded_in_bytes():
     assert space == TextSpace(100) != TextSpace(101)
     assert not space.is_np_flattenable
     assert repr(space) == "TextSpace(100)"
+
+
+def test_reset_takes_numpys_integers_and_refuses_a_split_that_is_no_name():
+    env = make_gym("agentenvs/Household-v0")
+    first, _ = env.reset(options={"index": np.int64(3)})
+    assert first == env.reset(options={"index": 3})[0]
+    with pytest.raises(OptionError, match="is no name of a split"):
+        env.reset(options={"split": []})
