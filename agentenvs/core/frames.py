@@ -1,6 +1,7 @@
-"""Length-prefixed JSON over a pipe: how a host and its worker process talk.
+"""Length-prefixed canonical JSON over a pipe: how a host and its worker process talk.
 
-JSON and not pickle, because a worker runs a guest's code and must not be able to run any in its host.
+JSON and not pickle, because a worker runs a guest's code and must not be able to run any in its host. Canonical, so
+that what no record could hold (NaN, half a surrogate pair) is refused where it comes from.
 """
 
 from __future__ import annotations
@@ -8,7 +9,8 @@ from __future__ import annotations
 import json
 from typing import BinaryIO
 
-from agentenvs.core.canon import JSON
+from agentenvs.core.canon import JSON, canonical_bytes
+from agentenvs.core.errors import ContractError
 
 MAX_FRAME = 64 * 2**20
 """Bytes of a frame; a guest that says more has lost its mind, and its process."""
@@ -20,12 +22,12 @@ def pack(value: JSON) -> bytes:
     """Return the frame of a value.
 
     Raises:
-        ValueError: The value is no JSON, or too long.
+        ValueError: The value has no canonical JSON, or is too long.
     """
     try:
-        data = json.dumps(value, ensure_ascii=True, separators=(",", ":")).encode()
-    except (TypeError, RecursionError) as error:
-        raise ValueError(f"no JSON: {error}") from error
+        data = canonical_bytes(value)
+    except ContractError as error:
+        raise ValueError(f"no JSON: {error.why}") from error
     if len(data) > MAX_FRAME:
         raise ValueError(f"{len(data)} bytes, the most is {MAX_FRAME}")
     return len(data).to_bytes(PREFIX_BYTES, "big") + data

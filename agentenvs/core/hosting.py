@@ -260,7 +260,7 @@ class Hosted(Environment):
             report = worker.ask(
                 "play", self._limit_seconds(), action=form, turn=self.turn, effects=fed, save=self._is_due()
             )
-            return _outcome(report["outcome"]), report, time.monotonic() - started
+            return _outcome(report["outcome"]), _checked(report), time.monotonic() - started
         except AgentEnvsError as error:
             if fed is not None and isinstance(error, ContractError):
                 raise
@@ -402,6 +402,19 @@ def _lost(reward: float) -> Verdict:
 
 def _outcome(form: dict[str, JSON]) -> Outcome:
     return Outcome(**{**form, "blocks": tuple(block_from_json(block) for block in form["blocks"])})
+
+
+def _checked(report: dict[str, JSON]) -> dict[str, JSON]:
+    """Return a report of the form the host relies on.
+
+    Raises:
+        TypeError: It has another one.
+    """
+    wanted = {"effects": list, "left": int, "key": int | str, "budgets": dict}
+    if wrong := [name for name, form in wanted.items() if not isinstance(report[name], form)]:
+        raise TypeError(wrong[0])
+    effects_of(report["effects"])
+    return report
 
 
 def _parts(form: Mapping[str, JSON]) -> TraceParts:

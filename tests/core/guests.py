@@ -23,7 +23,7 @@ from tests.envs.fixtures.common import Plain
 
 TOOLS = (
     "add", "draw", "sleep", "exit", "segfault", "raise", "leave", "refuse", "child", "daemon", "print", "junk", "none",
-    "unjudge", "unsave", "stdin",
+    "nan", "half", "unjudge", "unsave", "stdin",
 )  # fmt: skip
 
 SPEC = EnvSpec(
@@ -145,6 +145,12 @@ class Guest(Environment):
 
     def _do_junk(self) -> Outcome:
         return Outcome((TextBlock("junk"),), data={"x": {1, 2}})  # type: ignore[dict-item]
+
+    def _do_nan(self) -> Outcome:
+        return Outcome((TextBlock("nan"),), data={"x": float("nan")})
+
+    def _do_half(self) -> Outcome:
+        return Outcome((TextBlock("half a pair: \ud800"),))
 
     def _do_none(self) -> Outcome:
         return 7  # type: ignore[return-value]

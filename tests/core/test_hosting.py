@@ -46,6 +46,8 @@ UNDONE = [
     ("leave", "step_raised", "the environment failed"),
     ("refuse", "step_raised", "the environment failed"),
     ("junk", "step_raised", "the environment failed"),
+    ("nan", "step_raised", "the environment failed"),
+    ("half", "step_raised", "the environment failed"),
     ("none", "step_raised", "the environment failed"),
 ]
 
@@ -150,6 +152,26 @@ def test_a_turn_that_fails_is_undone(host, tool, code, words):
     assert begun.last_trace.written == ()
     assert gone(worker)
     assert begun.step(call("add")).observation.text == "add: 2"
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        [],
+        {"value": None},
+        {"value": {}},
+        {"value": {"outcome": {"blocks": 7}}},
+        {"value": {"outcome": {"blocks": []}, "effects": 1, "left": 0, "key": 0, "budgets": {}}},
+        {"value": {"outcome": {"blocks": []}, "effects": [{}], "left": 0, "key": 0, "budgets": {}}},
+        {"refused": "os", "what": "?"},
+    ],
+)
+def test_a_reply_that_makes_no_sense_is_a_failure_of_the_turn(begun, forged, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(process, "unpack", lambda _: patch.undo() or forged)
+        result = begun.step(call("add"))
+    assert result.info["invalid"] is True
+    assert begun.step(call("add")).observation.text == "add: 1"
 
 
 def test_a_turn_of_several_calls_is_undone_whole(begun):
