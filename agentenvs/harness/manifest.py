@@ -193,7 +193,9 @@ def read_manifest(path: Path) -> Manifest:
     try:
         return Manifest.model_validate_json(path.read_bytes())
     except OSError as error:
-        raise DataError(f"there is no manifest at {path}", why=str(error), fix="give the folder of a run") from error
+        begun = (path.parent / "episodes.jsonl").exists()
+        fix = "its run did not come to an end: run it again" if begun else "give the folder of a run"
+        raise DataError(f"there is no manifest at {path}", why=str(error), fix=fix) from error
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"]) or "the whole"

@@ -11,6 +11,7 @@ a policy that learns.
 from __future__ import annotations
 
 import queue
+import re
 import threading
 import time
 from collections.abc import Callable
@@ -201,6 +202,8 @@ def _library(learner: Learner) -> str:
         raise _unable("library_digest", error) from error
     if not isinstance(found, str):
         raise PolicyError(f"library_digest() returned a {type(found).__name__}", fix="return a SHA-256 in hexadecimal")
+    if not re.fullmatch("[0-9a-f]{64}", found):
+        raise PolicyError("library_digest() returned no digest", fix="return a SHA-256 in hexadecimal")
     return found
 
 

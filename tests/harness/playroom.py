@@ -246,6 +246,13 @@ class Dropout(Climber):
         return "0" * 64
 
 
+class Scribbler(Dropout):
+    """Has a library, and no digest of it."""
+
+    def library_digest(self) -> str:
+        return "\ud800"
+
+
 class Wordy(Climber):
     """Fails with words that are hard to write down."""
 

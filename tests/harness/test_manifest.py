@@ -114,6 +114,9 @@ def test_scores_are_whole_numbers() -> None:
 def test_no_manifest_is_a_mistake_of_the_user(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="there is no manifest at"):
         manifests.read_manifest(tmp_path / "manifest.json")
+    (tmp_path / "episodes.jsonl").touch()
+    with pytest.raises(DataError, match="did not come to an end"):
+        manifests.read_manifest(tmp_path / "manifest.json")
 
 
 def test_the_sources_of_the_suite_have_hashes() -> None:

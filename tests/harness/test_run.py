@@ -222,6 +222,11 @@ def test_a_policy_cannot_end_the_program_from_a_stream(tmp_path: Path) -> None:
         _run(tmp_path, "Dropout", order=(0, 1))
 
 
+def test_a_library_is_named_by_a_digest(tmp_path: Path) -> None:
+    with pytest.raises(PolicyError, match="returned no digest"):
+        _run(tmp_path, "Scribbler", order=(0, 1))
+
+
 def test_a_failure_in_any_words_can_be_read_back(tmp_path: Path) -> None:
     result = _run(tmp_path, "Wordy", episodes=2)
     assert {episode["error"] for episode in read_run(result.folder).episodes} == {"ValueError: one\u2028two\x85three?"}
