@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
-from agentenvs.core.canon import JSON
+from agentenvs.core.canon import JSON, digest
 from agentenvs.core.errors import DataError
 from agentenvs.harness.manifest import Manifest, read_manifest
+from agentenvs.harness.rollout import EpisodeSummary
+from agentenvs.harness.summary import summarize
 from agentenvs_scoring.stats import episodes_to_tell
 
 if TYPE_CHECKING:
@@ -89,18 +91,20 @@ def read_run(folder: Path) -> Run:
     """Read a run folder.
 
     Raises:
-        DataError: The folder is no run folder, or was not finished.
+        DataError: The folder is no run folder, was not finished, or holds other episodes than its manifest names.
     """
     manifest = read_manifest(folder / "manifest.json")
     try:
-        summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
         lines = (folder / "episodes.jsonl").read_bytes().splitlines()  # of text, it would split at U+2028 as well
         episodes = sorted((json.loads(line) for line in lines), key=lambda episode: episode["number"])
-        return Run(folder, manifest, summary, episodes)
+        summary = summarize([EpisodeSummary(**episode) for episode in episodes])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise DataError(
             f"{folder} is no run folder", why=str(error), fix="give a folder that `agentenvs eval` wrote"
         ) from error
+    if digest(episodes) != manifest.episode_table_digest:
+        raise DataError(f"the episodes of {folder} were changed after the run", fix="take it from where it was made")
+    return Run(folder, manifest, summary, episodes)
 
 
 def write_report(folders: Sequence[Path], path: Path) -> None:

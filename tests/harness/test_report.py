@@ -126,9 +126,20 @@ def test_a_folder_that_is_no_run(runs: Path, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="no manifest at"):
         report.read_run(tmp_path)
     shutil.copytree(runs / "Climber", tmp_path / "run")
-    (tmp_path / "run" / "summary.json").unlink()
+    table = tmp_path / "run" / "episodes.jsonl"
+    lines = table.read_bytes()
+    table.write_bytes(lines[:-20])
     with pytest.raises(DataError, match="is no run folder"):
         report.read_run(tmp_path / "run")
+    table.write_bytes(lines.replace(b'"success":true', b'"success":false', 1))
+    with pytest.raises(DataError, match="were changed after the run"):
+        report.read_run(tmp_path / "run")
+
+
+def test_rates_are_those_of_the_episodes_whatever_the_summary_says(runs: Path, tmp_path: Path) -> None:
+    shutil.copytree(runs / "Climber", tmp_path / "run")
+    (tmp_path / "run" / "summary.json").write_text("{}")
+    assert report.read_run(tmp_path / "run").summary == report.read_run(runs / "Climber").summary
 
 
 def test_tables_fit_a_terminal_and_hold_no_control_characters(runs: Path) -> None:
