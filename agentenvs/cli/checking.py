@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from agentenvs.cli import arguments, console, making
-from agentenvs.core.errors import UserError
+from agentenvs.core.errors import DataError, UserError
 
 if TYPE_CHECKING:
     from agentenvs.core.record import Record
@@ -82,13 +83,41 @@ def _check_all(path: Path, check: Callable[[Record], dict[str, Any]], as_json: b
             checks.append({"record": record.digest, "task": record.header["task"], **_named(check, record)})
             progress(len(checks), len(records), sum(item["equal"] for item in checks))
     bad = [item for item in checks if not item["equal"]]
+    lost = _not_as_listed(path, records)
     if as_json:
-        console.result({"records": len(checks), "equal": len(checks) - len(bad), "checks": checks})
+        equal = len(checks) - len(bad)
+        console.result({"records": len(checks), "equal": equal, "not_as_listed": lost, "checks": checks})
     else:
         typer.echo(f"{len(checks) - len(bad)} of {len(checks)} records {verb} equal")
         for item in bad:
             typer.echo(f"  {item['task']['split']}/{item['task']['index']}: {console.safe(item['said'])}")
-    raise typer.Exit(console.FAILED if bad else console.OK)
+        for said in lost:
+            typer.echo(f"  {console.safe(said)}")
+    raise typer.Exit(console.FAILED if bad or lost else console.OK)
+
+
+def _not_as_listed(path: Path, records: list[Record]) -> list[str]:
+    """Return what a run folder's table of episodes lists and its records do not hold, and the other way round."""
+    table = path / "episodes.jsonl"
+    if not table.is_file():
+        return []
+    with console.files():
+        lines = table.read_text(encoding="utf-8", errors="replace").splitlines()
+    try:
+        listed = {row["record"]: f"{row['split']}/{row['index']}" for row in map(json.loads, lines)}
+    except (ValueError, KeyError, TypeError) as error:
+        raise DataError(
+            f"{table} is no table of episodes", why=repr(error), fix="take the run from where it was made"
+        ) from error
+    found = {record.digest: f"{record.ref.split}/{record.ref.index}" for record in records}
+    missing = [
+        f"{task}: listed in episodes.jsonl, but its record is not here"
+        for key, task in listed.items()
+        if key not in found
+    ]
+    return missing + [
+        f"{task}: not the record that episodes.jsonl lists" for key, task in found.items() if key not in listed
+    ]
 
 
 def _named(check: Callable[[Record], dict[str, Any]], record: Record) -> dict[str, Any]:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
@@ -118,7 +121,7 @@ def evaluate(
     if dry_run:
         _dry(config, as_json)
         return
-    with console.progress(f"{env} {policy}", "won") as progress, console.files(), console.own_output():
+    with console.progress(f"{env} {policy}", "won") as progress, console.files(), console.own_output(), _winding_down():
         result = run.evaluate(config, progress)
     _show(result, lambda command: _ready(command, option, data), as_json)
     raise typer.Exit(_exit_code(result, fail_under))
@@ -255,6 +258,19 @@ def _show(result: RunResult, ready: Callable[[str], str], as_json: bool) -> None
     typer.echo(f"report: {result.folder / 'report.html'}")
     for what, command in next_steps(read):
         console.message(f"{what}: {ready(command)}" if command else what)
+
+
+@contextmanager
+def _winding_down() -> Iterator[None]:
+    """Take what a cluster sends before it kills as Ctrl-C: running episodes are closed and written."""
+    main = threading.current_thread() is threading.main_thread()
+    numbers = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if main and hasattr(signal, name)]
+    before = {number: signal.signal(number, signal.default_int_handler) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _exit_code(result: RunResult, fail_under: float | None) -> int:

@@ -39,7 +39,10 @@ class Learner(Protocol):
     """A policy that keeps something from one episode to the next (in-context learning, skill libraries)."""
 
     def episode_ended(self, record: bytes, reward: float | None) -> None:
-        """Take an ended episode: its record, and the reward as far as the run lets the policy see it."""
+        """Take an ended episode: its record, and the reward as far as the run lets the policy see it.
+
+        Where the run does not show the true reward, the record comes without rewards, verdict and chain.
+        """
 
     def library_digest(self) -> str:
         """Return the SHA-256 of what the policy carries over; stands in the header of the next record."""

@@ -218,6 +218,18 @@ def read_records(path: Path) -> Iterator[Record]:
         yield from parse_records(file.read_bytes(), str(file))
 
 
+def without_rewards(data: bytes) -> bytes:
+    """Return the lines of a record with nothing of what was earned: no rewards, no footer, and so no chain.
+
+    For a policy that learns from its episodes under a run that does not show it the reward.
+    """
+    kept = []
+    for line in map(json.loads, data.splitlines()):
+        if line["kind"] != "footer":
+            kept.append({name: value for name, value in line.items() if name not in ("reward", "h")})
+    return b"".join(canonical_bytes(line) + b"\n" for line in kept)
+
+
 def effects_of(form: Iterable[JSON]) -> list[Effect]:
     """Read the effects of a line."""
     return [Effect(item["kind"], item["value"]) for item in form]

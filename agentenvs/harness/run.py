@@ -19,6 +19,7 @@ from agentenvs.core.canon import JSON, digest
 from agentenvs.core.environment import Environment
 from agentenvs.core.errors import ConfigError
 from agentenvs.core.policy import Policy, Privileged
+from agentenvs.core.record import without_rewards
 from agentenvs.core.spec import EnvSpec, SplitSpec
 from agentenvs.core.streams import Stream, scenario_key
 from agentenvs.core.task import TaskRef
@@ -153,7 +154,7 @@ def evaluate(config: RunConfig, progress: Progress | None = None) -> RunResult:
         planned.factory,
         [TaskRef(planned.split.name, index) for index in planned.indices],
         table.add,
-        shown=partial(shown_reward, config.reward_visible, planned.spec) if stream else None,
+        shown=partial(shown_episode, config.reward_visible, planned.spec) if stream else None,
         seconds=config.episode_seconds,
     )
     crew.run(policies)
@@ -179,6 +180,12 @@ class _Table:
         if self._progress is not None:
             won = sum(done.success for done in self.episodes)
             self._progress(len(self.episodes), self._planned, won)
+
+
+def shown_episode(kind: RewardVisible, spec: EnvSpec, episode: Episode) -> tuple[bytes, float | None]:
+    """Return what a learning policy gets of an ended episode: the whole record only where it may see the reward."""
+    record = episode.record if kind == "true" else without_rewards(episode.record)
+    return record, shown_reward(kind, spec, episode.summary)
 
 
 def shown_reward(kind: RewardVisible, spec: EnvSpec, summary: EpisodeSummary) -> float | None:

@@ -23,7 +23,7 @@ from agentenvs.core.policy import Learner, Policy
 from agentenvs.core.task import TaskRef
 from agentenvs.core.verdict import Ending
 from agentenvs.harness.policies import PolicyFactory
-from agentenvs.harness.rollout import Episode, EpisodeSummary, Rollout
+from agentenvs.harness.rollout import Episode, Rollout
 
 WIND_DOWN_SECONDS = 5.0
 """How long an interrupt waits for policies at work before their episodes are ended for them."""
@@ -39,7 +39,7 @@ class Crew:
         make_policy: Makes a policy.
         refs: The episodes, in order.
         keep: Takes each ended episode; called under a lock.
-        shown: What a policy that learns may see of a reward; None outside a stream.
+        shown: What a policy that learns may see of an episode: record and reward; None outside a stream.
         seconds: Wall limit of an episode; None for none.
     """
 
@@ -50,7 +50,7 @@ class Crew:
         refs: list[TaskRef],
         keep: Callable[[Episode], None],
         *,
-        shown: Callable[[EpisodeSummary], float | None] | None = None,
+        shown: Callable[[Episode], tuple[bytes, float | None]] | None = None,
         seconds: float | None = None,
     ) -> None:
         self.make_env = make_env
@@ -187,7 +187,7 @@ class _Worker(threading.Thread):
         if episode.summary.ending == "aborted":
             self._drop_env()
         if self._crew.shown is not None:
-            _hand_over(self._policy, episode, self._crew.shown(episode.summary))
+            _hand_over(self._policy, *self._crew.shown(episode))
 
     def _drop_env(self) -> None:
         env, self._env = self._env, None
@@ -207,7 +207,7 @@ def _library(learner: Learner) -> str:
     return found
 
 
-def _hand_over(policy: Policy, episode: Episode, reward: float | None) -> None:
+def _hand_over(policy: Policy, record: bytes, reward: float | None) -> None:
     """Hand an ended episode of a stream to a policy that learns from it.
 
     Raises:
@@ -216,7 +216,7 @@ def _hand_over(policy: Policy, episode: Episode, reward: float | None) -> None:
     feedback = getattr(policy, "feedback", None)
     try:
         if isinstance(policy, Learner):
-            policy.episode_ended(episode.record, reward)
+            policy.episode_ended(record, reward)
         if callable(feedback):
             feedback(reward)
     except (Exception, SystemExit) as error:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+import time
 
 import pytest
 
@@ -214,3 +217,31 @@ def test_real_games_name_their_panel(cli, shared_data):
     ran = cli(*args, "--out", "run", "--json")
     assert ran.json["summary"]["episodes"] == 8
     assert len(ran.json["panel"]) == 64
+
+
+def test_a_run_that_lost_a_record_does_not_check(cli, tmp_path):
+    cli("eval", "household", "--policy", "noop", "--episodes", "3", "--out", "run")
+    (tmp_path / "run" / "records" / "000001.jsonl").unlink()
+    for verb in ("replay", "rescore"):
+        ran = cli(verb, "run")
+        assert ran.code == 1
+        assert "builtin/1: listed in episodes.jsonl, but its record is not here" in ran.out
+
+
+def test_a_terminated_run_closes_its_episodes(tmp_path):
+    slow = (
+        "import time\nclass P:\n    def reset(self, spec, task): ...\n"
+        "    def act(self, observation):\n        time.sleep(0.2)\n        return ''\n"
+    )
+    (tmp_path / "sleepy.py").write_text(slow)
+    command = [sys.executable, "-m", "agentenvs.cli", "eval", "household", "--policy", "sleepy:P", "--out", "run"]
+    process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    deadline = time.monotonic() + 30
+    while not (tmp_path / "run").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    time.sleep(1.0)
+    process.terminate()
+    assert process.wait(timeout=30) == 130
+    rows = (tmp_path / "run" / "episodes.jsonl").read_text().splitlines()
+    assert json.loads(rows[0])["ending"] == "abandoned"
+    assert json.loads((tmp_path / "run" / "manifest.json").read_text())["complete"] is False

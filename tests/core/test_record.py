@@ -12,7 +12,7 @@ import pytest
 from agentenvs.core import registry
 from agentenvs.core.canon import canonical_bytes
 from agentenvs.core.errors import RecordError
-from agentenvs.core.record import Recorded, parse_records, read_records
+from agentenvs.core.record import Recorded, parse_records, read_records, without_rewards
 from agentenvs.core.task import TaskRef
 from tests.envs.fixtures import register_fixtures
 
@@ -205,3 +205,14 @@ def test_there_is_no_record_before_the_first_episode():
     recorded = Recorded(registry.make("clerk"))
     assert recorded.to_bytes() == b""
     assert not recorded.ended
+
+
+def test_a_record_without_rewards_tells_nothing_of_what_was_earned():
+    recorded = Recorded(registry.make("household"))
+    recorded.reset()
+    recorded.step("look")
+    recorded.finish("abandoned")
+    shown = without_rewards(recorded.to_bytes())
+    assert b'"action":"look"' in shown
+    for word in (b"reward", b"verdict", b"success", b"return", b'"h"'):
+        assert word not in shown

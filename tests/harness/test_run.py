@@ -9,14 +9,18 @@ from typing import Any
 
 import pytest
 
+from agentenvs.core import registry
 from agentenvs.core.errors import ConfigError, DataError, PolicyError, SplitError
 from agentenvs.core.record import read_records
 from agentenvs.core.replay import replay, rescore
+from agentenvs.core.task import TaskRef
 from agentenvs.harness import folder as folders
 from agentenvs.harness import rollout, workers
 from agentenvs.harness.manifest import merkle_root, read_manifest
+from agentenvs.harness.policies import resolve
 from agentenvs.harness.report import read_run
-from agentenvs.harness.run import RunConfig, RunResult, evaluate, plan, shown_reward
+from agentenvs.harness.rollout import play
+from agentenvs.harness.run import RunConfig, RunResult, evaluate, plan, shown_episode, shown_reward
 from tests.harness import playroom
 
 HERE = "tests.harness.playroom"
@@ -260,3 +264,12 @@ def test_a_full_disk_is_told_of_and_what_is_written_stays(tmp_path: Path, monkey
 
 def test_a_door_that_sticks_costs_nothing(tmp_path: Path) -> None:
     assert not _run(tmp_path, "Untidy").interrupted
+
+
+@pytest.mark.parametrize("kind", ["none", "true", "flipped", "random"])
+def test_a_learner_gets_rewards_in_the_record_only_where_it_may_see_them(kind: Any) -> None:
+    spec = registry.spec("household")
+    episode = play(registry.make_from(spec), resolve("oracle", spec)(), TaskRef("builtin", 0))
+    record, reward = shown_episode(kind, spec, episode)
+    assert (b"verdict" in record) is (kind == "true")
+    assert reward == {"none": None, "true": 1.0, "flipped": 0.0}.get(kind, reward)

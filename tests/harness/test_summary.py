@@ -19,7 +19,8 @@ def test_rates_are_over_all_started_episodes() -> None:
     assert (made["episodes"], made["successes"], made["success_rate"]) == (3, 1, 1 / 3)
     assert made["endings"] == {"aborted": 1, "terminated": 1, "truncated": 1}
     assert (made["errors"], made["stopped"]) == (1, 0)
-    assert made["mean_return"] == 0.5
+    assert made["mean_return"] == 1 / 3
+    assert made["mean_shaped_return"] == 0.5
     assert made["mean_turns"] == 20 / 3
     assert made["invalid_rate"] == 2 / 20
     assert made["success_low"] < 1 / 3 < made["success_high"]
