@@ -59,11 +59,7 @@ def rescore(
     from agentenvs.core import replay as core
 
     def check(record: Record) -> dict[str, Any]:
-        env = core.env_for(record, **_machine(record, data))
-        try:
-            report = core.rescore(record, env)
-        finally:
-            env.close()
+        report = core.rescore(record, **_machine(record, data))
         recorded, rescored = report.recorded.to_json(), report.rescored.to_json()
         parts = [name for name in recorded if recorded[name] != rescored[name]]
         said = "; ".join(f"{name}: recorded {recorded[name]!r}, rescored {rescored[name]!r}" for name in parts)

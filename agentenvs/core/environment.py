@@ -121,11 +121,11 @@ class Environment(ABC):
 
     def _save(self) -> JSON:
         """Return ``self.world`` as JSON, for snapshots."""
-        raise NotImplementedError
+        raise ContractError(f"{self.spec.id} declares snapshots", fix="write _save(), or declare snapshot: false")
 
     def _load(self, scenario: Any, saved: JSON) -> None:
         """Set ``self.world`` from what :meth:`_save` returned."""
-        raise NotImplementedError
+        raise ContractError(f"{self.spec.id} declares snapshots", fix="write _load(), or declare snapshot: false")
 
     def _own(self) -> None:
         """Replace what a fresh fork still shares with its original by copies of its own."""
@@ -158,7 +158,7 @@ class Environment(ABC):
     @classmethod
     def rejudge(cls, scenario: Any, facts: Mapping[str, JSON], ending: Ending) -> Verdict:
         """Compute a verdict again from a scenario and recorded outcome facts."""
-        raise NotImplementedError
+        raise ContractError(f"{cls.__name__} cannot judge recorded facts", fix="write rejudge()")
 
     def splits(self) -> dict[str, SplitSpec]:
         """Return the splits by name; more than the spec's where an option adds some."""

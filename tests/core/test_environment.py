@@ -434,3 +434,12 @@ def test_an_ended_episode_stays_ended_in_its_fork(use: Callable[[Environment], A
     with pytest.raises(AgentEnvsError) as caught:
         use(_ended())
     assert caught.value.code == "AE202"
+
+
+@pytest.mark.parametrize("hook", ["_save", "rejudge"])
+def test_a_promise_without_its_hook_is_the_authors_mistake(monkeypatch, hook):
+    env = Toy()
+    env.reset()
+    monkeypatch.delattr(Toy, hook)
+    with pytest.raises(ContractError, match="write "):
+        env.snapshot() if hook == "_save" else env.rejudge(env.current, {}, "terminated")
