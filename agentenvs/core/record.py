@@ -99,6 +99,12 @@ class Recorded:
         """Whether the record has its footer."""
         return bool(self._lines) and self._lines[-1]["kind"] == "footer"
 
+    @property
+    def ending(self) -> Ending | None:
+        """How the episode ended; None while it runs."""
+        ending: Ending | None = self._lines[-1]["ending"] if self.ended else None
+        return ending
+
     def to_bytes(self) -> bytes:
         """Return the record so far."""
         chain = _chain(self._lines)
