@@ -77,7 +77,12 @@ def _splits(spec: EnvSpec) -> list[str]:
     rows = [
         (f"`{split.name}`", "endless" if split.size is None else split.size, split.description) for split in spec.splits
     ]
-    return ["## Splits", f"Default: `{spec.default_split}`.", _table(("split", "scenarios", "what"), rows)]
+    return ["## Splits", _default(spec), _table(("split", "scenarios", "what"), rows)]
+
+
+def _default(spec: EnvSpec) -> str:
+    taken = f"Default: `{spec.default_split}`"
+    return f"{taken}; of an evaluation: `{spec.eval_split}`." if spec.eval_split else f"{taken}."
 
 
 def _options(spec: EnvSpec) -> list[str]:

@@ -202,7 +202,7 @@ def _size(env: str, split: str | None, options: dict[str, Any]) -> int | None:
 
     made = registry.make(env, **options)
     try:
-        name = split or made.spec.default_split
+        name = split or made.spec.eval_split or made.spec.default_split
         made.check_ref(TaskRef(name, 0))
         return made.splits()[name].size
     finally:

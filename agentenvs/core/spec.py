@@ -126,6 +126,9 @@ class EnvSpec:
     max_calls: int = 1
     splits: tuple[SplitSpec, ...] = ()
     default_split: str = ""
+    """Which split a reset takes when none is named."""
+    eval_split: str = ""
+    """Which split an evaluation takes when none is named; the default split where empty."""
     budgets: Mapping[str, int] = field(default_factory=dict)
     """Declared budgets and their defaults; ``steps`` counts turns and truncates."""
     options: tuple[OptionSpec, ...] = ()
@@ -155,6 +158,8 @@ class EnvSpec:
             raise ContractError(f"{self.id}: max_calls must be at least 1")
         if self.splits and self.default_split not in [split.name for split in self.splits]:
             raise ContractError(f"{self.id}: the default split {self.default_split!r} is none of its splits")
+        if self.eval_split and self.eval_split not in [split.name for split in self.splits]:
+            raise ContractError(f"{self.id}: the split for evaluations {self.eval_split!r} is none of its splits")
 
     def resolve(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """Return every option with its value, defaults filled in.
@@ -205,9 +210,9 @@ class EnvSpec:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of what the spec says of behaviour: all but its class, players and prose."""
+        """SHA-256 of what the spec says of behaviour: all but its class, players, prose and split for evaluations."""
         form = self.to_json()
-        for name in ("entry_point", "players", "since", "title", "description"):
+        for name in ("entry_point", "players", "since", "title", "description", "eval_split"):
             form.pop(name)
         return digest(form)
 

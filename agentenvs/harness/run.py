@@ -43,7 +43,7 @@ class RunConfig:
     env: str
     policy: str
     split: str | None = None
-    """The environment's default split where None."""
+    """Where None, the split the environment's spec names for evaluations, else its default split."""
     episodes: int | None = None
     """The whole split where None, or 100 of an endless one."""
     start: int = 0
@@ -117,7 +117,7 @@ def plan(config: RunConfig) -> Plan:
     _check(config)
     env = registry.make_from(spec, **config.options)
     try:
-        split = _split(env, config.split or spec.default_split)
+        split = _split(env, config.split or spec.eval_split or spec.default_split)
         indices = _indices(config, split)
         for index in (indices[0], indices[-1]):
             env.check_ref(TaskRef(split.name, index))

@@ -46,7 +46,7 @@ def test_a_divergence_names_turn_field_and_values(cli, record):
     forge(record, lambda lines: lines[1].update(action="inventory"))
     ran = cli("replay", "mine.jsonl")
     assert ran.code == 1
-    assert "0 of 1 records replay equal\n  builtin/0: turn 1, observation: recorded '" in ran.out
+    assert "0 of 1 records replay equal\n  train/0: turn 1, observation: recorded '" in ran.out
     said = cli("replay", "mine.jsonl", "--json").json["checks"][0]["divergence"]
     assert (said["turn"], said["field"]) == (1, "observation")
     assert said["recorded"] != said["replayed"]
@@ -71,7 +71,7 @@ def test_a_record_without_an_end_has_no_verdict(cli, record):
     forge(record, lambda lines: lines.pop())
     ran = cli("rescore", "mine.jsonl")
     assert ran.code == 2
-    assert "AE107 the record of builtin/0 cannot be checked: the record has no end" in ran.err
+    assert "AE107 the record of train/0 cannot be checked: the record has no end" in ran.err
 
 
 def test_a_record_of_games_that_are_not_here(cli, record):

@@ -11,7 +11,7 @@ import pytest
 
 
 def test_the_oracle_wins_and_everything_is_left_behind(cli, tmp_path):
-    ran = cli("eval", "household", "--policy", "oracle", "--out", "run", "--concurrency", "2")
+    ran = cli("eval", "household", "--policy", "oracle", "--out", "run", "--concurrency", "2", "--split", "builtin")
     assert ran.code == 0, ran.err
     assert "100.0" in ran.out
     for name in ("manifest.json", "episodes.jsonl", "summary.json", "report.html"):
@@ -37,7 +37,7 @@ def test_an_endpoint_nobody_can_reach_is_exit_code_3(cli):
     model = ("--policy", "openai", "--model", "m", "--base-url", "http://127.0.0.1:9/v1", "--retries", "0")
     ran = cli("eval", "household", *model, "--episodes", "2", "--out", "run", "--json")
     assert ran.code == 3
-    assert "builtin/0 abandoned: the model endpoint at 127.0.0.1 stays away" in ran.err
+    assert "dev/0 abandoned: the model endpoint at 127.0.0.1 stays away" in ran.err
     assert ran.json["summary"]["errors"] == 2
 
 
@@ -101,7 +101,7 @@ def test_a_policy_that_raises_makes_the_run_unclean(cli, tmp_path):
         (("--policy", "nowhere:P"), "cannot be imported"),
         (("--policy", "json:nothing"), "cannot be found"),
         (("--policy", "noop", "--split", "test9"), "has no split 'test9'"),
-        (("--policy", "noop", "--episodes", "99"), "has 12 scenarios"),
+        (("--policy", "noop", "--episodes", "999"), "has 200 scenarios"),
         (("--policy", "noop", "--episodes", "0"), "AE108"),
         (("--policy", "noop", "--concurrency", "0"), "AE108"),
         (("--policy", "noop", "--model", "m"), "--model has no effect here"),
@@ -138,7 +138,7 @@ def test_a_dry_run_writes_nothing(cli, tmp_path):
 def test_a_dry_run_says_what_would_be_played(cli):
     model = ("--policy", "openai", "--model", "m", "--protocol", "verl-agent", "-o", "limit=9")
     said = cli("eval", "household", *model, "--start", "2", "--dry-run", "--json").json
-    assert (said["episodes"], said["first"], said["last"], said["budgets"]) == (10, 2, 11, {"steps": 9})
+    assert (said["episodes"], said["first"], said["last"], said["budgets"]) == (198, 2, 199, {"steps": 9})
     assert (said["protocol"], said["options"]["admissible"]) == ("verl-agent", True)
     assert 'budgets      {"steps": 9}' in cli("eval", "household", *model, "--dry-run").out
 
@@ -225,7 +225,7 @@ def test_a_run_that_lost_a_record_does_not_check(cli, tmp_path):
     for verb in ("replay", "rescore"):
         ran = cli(verb, "run")
         assert ran.code == 1
-        assert "builtin/1: listed in episodes.jsonl, but its record is not here" in ran.out
+        assert "dev/1: listed in episodes.jsonl, but its record is not here" in ran.out
 
 
 def test_a_terminated_run_closes_its_episodes(tmp_path):

@@ -8,7 +8,7 @@ FIRST_WIN = ("go to drawer 3", "open drawer 3", "take creditcard 1 from drawer 3
 
 
 def test_playing_a_whole_episode_by_pipe(cli):
-    ran = cli("play", "household", stdin="look\n:admissible\n:quit\n")
+    ran = cli("play", "household", "--split", "builtin", stdin="look\n:admissible\n:quit\n")
     assert ran.code == 0
     assert "Your task is to:" in ran.out
     assert "go to sofa 1" in ran.out
@@ -16,7 +16,8 @@ def test_playing_a_whole_episode_by_pipe(cli):
 
 
 def test_winning(cli):
-    ran = cli("play", "household", stdin="\n".join([*FIRST_WIN, "move creditcard 1 to armchair 1", "look"]))
+    said = "\n".join([*FIRST_WIN, "move creditcard 1 to armchair 1", "look"])
+    ran = cli("play", "household", "--split", "builtin", stdin=said)
     assert "terminated after 5 turns; reward 1; won" in ran.out
 
 
@@ -65,9 +66,9 @@ def test_legal_actions_are_shown_where_asked_for(cli):
 
 
 def test_an_index_out_of_range_is_a_message(cli):
-    ran = cli("play", "household", "--index", "99")
+    ran = cli("play", "household", "--split", "dev", "--index", "999")
     assert ran.code == 2
-    assert "split 'builtin' has no index 99" in ran.err
+    assert "split 'dev' has no index 999" in ran.err
 
 
 @pytest.mark.parametrize(

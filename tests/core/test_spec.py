@@ -34,6 +34,7 @@ _FULL = replace(
         ({"tools": (WALK, WALK)}, "toytests/Toy-v0: two tools share a name"),
         ({"max_calls": 0}, "toytests/Toy-v0: max_calls must be at least 1"),
         ({"default_split": "dev"}, "toytests/Toy-v0: the default split 'dev' is none of its splits"),
+        ({"eval_split": "dev"}, "toytests/Toy-v0: the split for evaluations 'dev' is none of its splits"),
     ],
 )
 def test_what_no_protocol_could_carry_is_refused(change: dict[str, Any], message: str) -> None:

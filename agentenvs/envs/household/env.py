@@ -14,7 +14,7 @@ from agentenvs.core.spec import SplitSpec
 from agentenvs.core.task import TaskRef
 from agentenvs.core.turn import Outcome, TraceParts
 from agentenvs.core.verdict import Ending, Verdict
-from agentenvs.envs.household import data, prove, view
+from agentenvs.envs.household import data, propose, prove, view
 from agentenvs.envs.household.actions import NONE, OPERATIONS, UNKNOWN_COMMAND, command_text
 from agentenvs.envs.household.layout import Layout
 from agentenvs.envs.household.outcome import outcome
@@ -24,6 +24,7 @@ from agentenvs.envs.household.trace import Seen, observed, used, written
 from agentenvs.envs.household.world import World
 from agentenvs_scenarios.household.builtin import builtin
 from agentenvs_scenarios.household.discover import GameSplit
+from agentenvs_scenarios.household.generate import SPLITS as GENERATED
 from agentenvs_scenarios.household.model import Scenario
 from agentenvs_scoring.household import judge
 
@@ -43,7 +44,7 @@ class HouseholdEnv(Environment):
         self._text = None if text == "auto" else text
 
     def splits(self) -> dict[str, SplitSpec]:
-        """Return the built-in split and one for each folder of games in the data folder."""
+        """Return the splits of the spec and one for each folder of games in the data folder."""
         found = {
             name: SplitSpec(name, len(games.games), f"real games of {name}", panel=games.panel)
             for name, games in self._games.items()
@@ -61,7 +62,13 @@ class HouseholdEnv(Environment):
         super().check_ref(ref)
 
     def scenario(self, split: str, index: int) -> Scenario:
-        """Return a built-in or a loaded scenario; see :meth:`Environment.scenario`."""
+        """Return a generated, a built-in or a loaded scenario; see :meth:`Environment.scenario`.
+
+        Raises:
+            ConfigError: The split is sealed, and the operator's secret cannot be used.
+        """
+        if split in GENERATED:
+            return propose.proposal(split, index, self.options["difficulty"]).scenario
         if split == "builtin":
             return builtin(index)
         games = self._games.get(split)
@@ -70,10 +77,16 @@ class HouseholdEnv(Environment):
         return data.load_scenario(games.games[index])
 
     def labels(self) -> Mapping[str, JSON]:
-        """Return the task type and the length of the shortest solution."""
+        """Return the task type, the length of the shortest solution, and the rung of a generated room."""
         if not isinstance(self.current, Scenario):
             return {}
-        return {"kind": self.current.goal.task, "par": prove.par(self._layout(self.current))}
+        return {"kind": self.current.goal.task, "par": prove.par(self._layout(self.current)), **self._rung()}
+
+    def _rung(self) -> Mapping[str, JSON]:
+        if self.ref is None or self.ref.split not in GENERATED:
+            return {}
+        made = propose.proposal(self.ref.split, self.ref.index, self.options["difficulty"])
+        return {"difficulty": made.rung} if made.scenario == self.current else {}
 
     def _list_games(self) -> Mapping[str, GameSplit]:
         """Return the splits of the data folder; a variable that points nowhere matters to nobody who needs no game."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from agentenvs.core.spec import EnvSpec, OptionSpec, SplitSpec
 from agentenvs.envs.household.actions import TOOLS
+from agentenvs_scenarios.household.ladder import DIFFICULTIES, MIXED
 
 _PLAYERS = "agentenvs.envs.household.players"
 
@@ -16,12 +17,19 @@ SPEC = EnvSpec(
     title="Household",
     description=(
         "A text household in the ALFWorld tradition: find, carry, clean, heat, cool, light and place things in a "
-        "furnished room. Plays the real game files where they are handed over (option data)."
+        "furnished room. Rooms are generated without end, or read from real game files (option data)."
     ),
     accepts=("text", "tool"),
     tools=TOOLS,
-    splits=(SplitSpec("builtin", 12, "hand-made rooms, two of each task type"),),
-    default_split="builtin",
+    splits=(
+        SplitSpec("train", None, "generated rooms without end; every whole number is a seed"),
+        SplitSpec("dev", 200, "generated rooms to choose and tune on"),
+        SplitSpec("test", 500, "generated rooms to report on, each once"),
+        SplitSpec("sealed", 500, "generated rooms that only the holder of a secret can make", sealed=True),
+        SplitSpec("builtin", 12, "hand-made rooms, two of each task type"),
+    ),
+    default_split="train",
+    eval_split="dev",
     budgets={"steps": 50},
     options=(
         OptionSpec(
@@ -37,6 +45,13 @@ SPEC = EnvSpec(
             "auto",
             "words of the data release: 0.3 (put X in/on Y), 0.4 (move X to Y), or what the scenario says",
             choices=("auto", "0.3", "0.4"),
+        ),
+        OptionSpec(
+            "difficulty",
+            "str",
+            MIXED,
+            "rung of the ladder that generated rooms are made for, or one drawn for each",
+            choices=DIFFICULTIES,
         ),
         OptionSpec("limit", "int", 50, "steps after which an episode is truncated; 0 is no limit", minimum=0),
         OptionSpec("admissible", "bool", False, "list the admissible commands with each observation"),

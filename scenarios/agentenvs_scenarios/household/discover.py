@@ -18,7 +18,7 @@ from agentenvs.core.errors import DataError
 from agentenvs_scenarios.household.load import GAME_FILE, read_bytes, read_document
 
 RELEASE_FOLDER: Final = "json_2.1.1"
-RESERVED: Final = ("train", "builtin")
+RESERVED: Final = ("train", "dev", "test", "sealed", "builtin")
 """Names of splits that mean something else; a folder of that name becomes ``alfworld_<name>``."""
 
 _DEPTH: Final = 4
