@@ -8,15 +8,18 @@ Gymnasium is loaded already and otherwise as soon as it is.
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from agentenvs._version import __version__
 from agentenvs.core import gymhook as _gymhook
 
 if TYPE_CHECKING:
+    import httpx
+
+    from agentenvs.client import ClientSettings, RemoteEnv
     from agentenvs.core.environment import Environment
     from agentenvs.core.record import Record, Recorded, read_records
-    from agentenvs.core.registry import list_envs, make, register, spec
+    from agentenvs.core.registry import list_envs, register, spec
     from agentenvs.core.replay import replay, rescore
     from agentenvs.core.spec import EnvSpec
     from agentenvs.core.task import TaskRef
@@ -30,7 +33,6 @@ _WHERE = {
     "TaskRef": "agentenvs.core.task",
     "Verdict": "agentenvs.core.verdict",
     "list_envs": "agentenvs.core.registry",
-    "make": "agentenvs.core.registry",
     "read_records": "agentenvs.core.record",
     "register": "agentenvs.core.registry",
     "replay": "agentenvs.core.replay",
@@ -56,6 +58,47 @@ __all__ = [
 ]
 
 _gymhook.install()
+
+
+@overload
+def make(
+    name: str,
+    *,
+    url: str,
+    token: str | None = None,
+    trace: bool = False,
+    settings: ClientSettings | None = None,
+    transport: httpx.BaseTransport | None = None,
+    **options: Any,
+) -> RemoteEnv: ...
+
+
+@overload
+def make(name: str, **options: Any) -> Environment: ...
+
+
+def make(name: str, *, url: str | None = None, **options: Any) -> Environment | RemoteEnv:
+    """Make an environment: here, or on a server where a URL is given.
+
+    Args:
+        name: An id (``agentenvs/Household-v0``), an id without its version, or a slug (``household``).
+        url: A server; ``token``, ``trace``, ``settings`` and ``transport`` are then those of
+            :class:`agentenvs.client.RemoteEnv`.
+        **options: As the environment declares them.
+
+    Raises:
+        UnknownEnvError: There is none of that name.
+        OptionError: An unknown option or a refused value.
+        ServiceError: The server stays away, refuses, or is none.
+    """
+    if url is None:
+        from agentenvs.core import registry
+
+        return registry.make(name, **options)
+    from agentenvs.client import RemoteEnv
+
+    own = {word: options.pop(word) for word in ("token", "trace", "settings", "transport") if word in options}
+    return RemoteEnv(name, url, options=options, **own)
 
 
 def __getattr__(name: str) -> Any:

@@ -21,6 +21,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple, NoReturn
 
+from agentenvs.core import playable
 from agentenvs.core.actions import Action, Calls, End, Malformed, Message, ToolCall, parse_action, to_json
 from agentenvs.core.aio import run_sync
 from agentenvs.core.canon import JSON, canonical_bytes
@@ -30,7 +31,6 @@ from agentenvs.core.errors import (
     EpisodeEnded,
     EpisodeNotStarted,
     SnapshotError,
-    SplitError,
 )
 from agentenvs.core.observation import Block, Observation, TextBlock, bound
 from agentenvs.core.portable import total
@@ -167,6 +167,10 @@ class Environment(ABC):
     def labels(self) -> Mapping[str, JSON]:
         """Return what a report sorts the episode by: ``kind`` of task, ``par``. For eyes after the end only."""
         return {}
+
+    def scenario_name(self) -> str:
+        """Return the readable name of the scenario; may give the goal away. For eyes after the end only."""
+        return "" if self.current is None else self.current.name
 
     # ---- what a caller uses ----------------------------------------------------------------------------------------
 
@@ -389,25 +393,11 @@ class Environment(ABC):
         Raises:
             SplitError: No such split, or no such index in it.
         """
-        splits = self.splits()
-        split = splits.get(ref.split)
-        if split is None:
-            raise SplitError(f"{self.spec.id} has no split {ref.split!r}", fix=f"its splits: {', '.join(splits)}")
-        if type(ref.index) is not int:
-            raise SplitError(f"{ref.index!r} is no index", fix="indices and seeds are whole numbers")
-        if split.size is not None and not 0 <= ref.index < split.size:
-            raise SplitError(
-                f"split {ref.split!r} has no index {ref.index}", why=f"it holds {split.size} scenarios, counted from 0"
-            )
+        playable.check_ref(self.spec, self.splits(), ref)
 
     def declared_budgets(self) -> dict[str, int]:
         """Return every budget with what an episode starts with."""
-        budgets = dict(self.spec.budgets)
-        if self._limit is not None:
-            budgets["steps"] = self._limit
-        elif "limit" in self.options:
-            budgets.pop("steps", None)
-        return budgets
+        return playable.declared_budgets(self.spec, self.options)
 
     def public_options(self) -> dict[str, JSON]:
         """Return the options that belong to the episode, without those of the machine."""

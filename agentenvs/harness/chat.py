@@ -16,14 +16,13 @@ import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from functools import cache
 from ssl import SSLContext
 
 import httpx
 
 from agentenvs._version import __version__
+from agentenvs.client.retrying import retry_after
 from agentenvs.core.canon import JSON, clean_text
 from agentenvs.core.errors import ServiceError
 
@@ -176,7 +175,7 @@ class ChatClient:
             raise _Again(self._clean(f"{type(error).__name__}: {error}"[:300])) from error
         text = self._clean(data.decode("utf-8", "replace"))
         if status in _RETRIED or status >= 500:
-            raise _Again(f"status {status}: {_said(text)}", _retry_after(headers))
+            raise _Again(f"status {status}: {_said(text)}", retry_after(headers))
         if status != 200:
             raise ServiceError(
                 f"the model endpoint at {self._host} refuses the request: status {status}",
@@ -293,23 +292,6 @@ def _said(text: str) -> str:
     except (ValueError, RecursionError):
         said = text
     return " ".join(str(said).split())[:300]
-
-
-def _retry_after(headers: httpx.Headers) -> float | None:
-    """Return the seconds of a ``Retry-After`` header: a number, or a date."""
-    value = headers.get("retry-after", "").strip()
-    if not value:
-        return None
-    try:
-        seconds = float(value)
-    except ValueError:
-        try:
-            when = parsedate_to_datetime(value)
-        except ValueError:
-            return None
-        when = when if when.tzinfo else when.replace(tzinfo=UTC)
-        seconds = (when - datetime.now(UTC)).total_seconds()
-    return max(seconds, 0.0) if math.isfinite(seconds) else None
 
 
 def _attempt_line(error: str | None, started: float) -> dict[str, JSON]:

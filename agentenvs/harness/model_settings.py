@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import json
 import math
 import os
@@ -14,6 +13,7 @@ from typing import Any, Literal
 
 import httpx
 
+from agentenvs.client.endpoint import address_class
 from agentenvs.core.canon import JSON
 from agentenvs.core.errors import ConfigError
 from agentenvs.harness.protocol import Protocol, load
@@ -165,14 +165,7 @@ class OpenAISettings:
 
     def base_url_class(self) -> Literal["public", "private", "loopback"]:
         """Return what kind of address the endpoint has, from its name alone."""
-        host = httpx.URL(self.url).host
-        if host == "localhost" or host.endswith(".localhost"):
-            return "loopback"
-        try:
-            address = ipaddress.ip_address(host)
-        except ValueError:
-            return "public" if "." in host and not host.endswith((".local", ".internal", ".lan")) else "private"
-        return "loopback" if address.is_loopback else "private" if address.is_private else "public"
+        return address_class(httpx.URL(self.url).host)
 
 
 def _check_number(name: str, value: Any, *, whole: bool) -> None:

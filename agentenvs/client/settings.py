@@ -1,0 +1,38 @@
+"""What a client may be told about patience."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from agentenvs.core.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientSettings:
+    """How long a client waits, and how often it asks again.
+
+    Raises:
+        ConfigError: A number that makes no sense.
+    """
+
+    timeout: float = 60.0
+    """Seconds an attempt may take, from the first byte sent to the last one read."""
+    retries: int = 6
+    """Attempts after the first."""
+    backoff: float = 0.1
+    """Seconds before the second attempt; doubled each time, and spread."""
+    max_wait: float = 5.0
+    """Seconds of the longest wait between attempts, whatever a server asks for."""
+    ttl: int | None = None
+    """Seconds a session may be idle before the server ends it; the server's own where None."""
+
+    def __post_init__(self) -> None:
+        """Refuse numbers that make no sense."""
+        for name, least in (("timeout", 0.001), ("retries", 0), ("backoff", 0), ("max_wait", 0), ("ttl", 1)):
+            value = getattr(self, name)
+            if value is None and name == "ttl":
+                continue
+            kinds = (int,) if name in ("retries", "ttl") else (int, float)
+            if type(value) not in kinds or not math.isfinite(value) or value < least:
+                raise ConfigError(f"{name} {value!r} makes no sense", fix=f"the least is {least}")
