@@ -15,8 +15,8 @@ import numpy as np
 
 from agentenvs.core import registry
 from agentenvs.core.actions import Calls, End, Malformed, Message, ToolCall, parse_action
-from agentenvs.core.environment import Environment
 from agentenvs.core.errors import OptionError
+from agentenvs.core.playable import Playable
 from agentenvs.core.spec import EnvSpec
 from agentenvs.core.task import TaskRef
 from agentenvs.core.trace import StepTrace
@@ -113,12 +113,12 @@ class GymEnv(gymnasium.Env[str, Any]):
     environment's own generator decides.
 
     Args:
-        env: The environment to show.
+        env: The environment to show, here or behind a wire.
     """
 
     metadata = {"render_modes": ["ansi"], "render_fps": 4}  # noqa: RUF012 - Gymnasium reads it from the class
 
-    def __init__(self, env: Environment, render_mode: str | None = None) -> None:
+    def __init__(self, env: Playable, render_mode: str | None = None) -> None:
         self.core = env
         self.render_mode = render_mode
         # Each result block of a turn may carry a marker of its own.

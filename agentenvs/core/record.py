@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,8 @@ from agentenvs.core.canon import JSON, canonical_bytes, digest
 from agentenvs.core.environment import Environment
 from agentenvs.core.errors import ContractError, RecordError
 from agentenvs.core.observation import Observation
-from agentenvs.core.task import TaskRef
+from agentenvs.core.spec import EnvSpec
+from agentenvs.core.task import Scenario, TaskRef
 from agentenvs.core.turn import Effect, StepResult
 from agentenvs.core.verdict import Ending, Verdict
 from agentenvs.core.wellformed import fault
@@ -80,7 +81,7 @@ class Recorded:
         """
         if not self._lines:
             self._lines = [self._header(None, ref)]
-        verdict = Verdict(0.0, False, reasons=(f"the environment failed: {why}",))
+        verdict = _failure(why)
         # The environment's own count may be one ahead: the turn it failed in is not recorded.
         played = {"ending": "aborted", "turns": len(self._lines) - 1, "failed": True}
         self._lines.append({**self._footer(verdict, "aborted"), **played})
@@ -95,6 +96,11 @@ class Recorded:
         return twin
 
     @property
+    def scenario(self) -> Any:
+        """The hidden scenario, for a player that is privileged to see it."""
+        return self.env.current
+
+    @property
     def ended(self) -> bool:
         """Whether the record has its footer."""
         return bool(self._lines) and self._lines[-1]["kind"] == "footer"
@@ -107,10 +113,7 @@ class Recorded:
 
     def to_bytes(self) -> bytes:
         """Return the record so far."""
-        chain = _chain(self._lines)
-        return b"".join(
-            canonical_bytes({**line, "h": link}) + b"\n" for line, link in zip(self._lines, chain, strict=True)
-        )
+        return _spelled(self._lines)
 
     def _header(self, observation: Observation | None, asked: TaskRef | None = None) -> dict[str, JSON]:
         env = self.env
@@ -118,23 +121,13 @@ class Recorded:
         scenario = env.current if env.ref == ref else None
         if ref is None or (scenario is None and asked is None):
             raise RecordError("the environment has no episode")
-        return {
-            "kind": "header",
-            "format": FORMAT,
-            "since": env.spec.since,
-            "env": env.spec.id,
-            "release": env.spec.release,
-            "spec": env.spec.digest,
-            "options": env.public_options(),
-            "task": ref.to_json(),
-            "scenario": None if scenario is None else scenario.digest,
-            "privileged": self._privileged,
-            "library": self._library,
-            "forked_from": None,
-            "observation": None if observation is None else digest(observation.to_json()),
-            "state": None if observation is None else env.state_key,
-            "effects": [] if observation is None else effects_to_json(env.effects),
-        }
+        line = _header(
+            env.spec, env.public_options(), ref, scenario, privileged=self._privileged, library=self._library
+        )
+        if observation is None:
+            return line
+        seen = {"observation": digest(observation.to_json()), "state": env.state_key}
+        return {**line, **seen, "effects": effects_to_json(env.effects)}
 
     def _note(self, action: Any, result: StepResult) -> StepResult:
         env = self.env
@@ -224,6 +217,30 @@ def read_records(path: Path) -> Iterator[Record]:
         yield from parse_records(file.read_bytes(), str(file))
 
 
+def lost_record(
+    spec: EnvSpec,
+    options: Mapping[str, JSON],
+    ref: TaskRef,
+    why: str,
+    *,
+    privileged: bool = False,
+    library: str | None = None,
+) -> bytes:
+    """Return the record of an episode whose environment went away with all that it knew.
+
+    Args:
+        spec: What the environment said of itself.
+        options: Those that belong to the episode.
+        ref: The address of the scenario.
+        why: The failure, in a few words.
+        privileged: The player saw the hidden scenario.
+        library: Digest of what the player carried over from earlier episodes.
+    """
+    head = _header(spec, options, ref, None, privileged=privileged, library=library)
+    foot = {"kind": "footer", "ending": "aborted", "turns": 0, "return": 0.0, "verdict": _failure(why).to_json()}
+    return _spelled([head, {**foot, "failed": True}])
+
+
 def without_rewards(data: bytes) -> bytes:
     """Return the lines of a record with nothing of what was earned: no rewards, no footer, and so no chain.
 
@@ -244,6 +261,45 @@ def effects_of(form: Iterable[JSON]) -> list[Effect]:
 def effects_to_json(effects: Iterable[Effect]) -> list[JSON]:
     """Return the JSON form of effects."""
     return [{"kind": effect.kind, "value": effect.value} for effect in effects]
+
+
+def _header(
+    spec: EnvSpec,
+    options: Mapping[str, JSON],
+    ref: TaskRef,
+    scenario: Scenario | None,
+    *,
+    privileged: bool,
+    library: str | None,
+) -> dict[str, JSON]:
+    """Return the header of an episode that has shown nothing yet."""
+    return {
+        "kind": "header",
+        "format": FORMAT,
+        "since": spec.since,
+        "env": spec.id,
+        "release": spec.release,
+        "spec": spec.digest,
+        "options": dict(options),
+        "task": ref.to_json(),
+        "scenario": None if scenario is None else scenario.digest,
+        "privileged": privileged,
+        "library": library,
+        "forked_from": None,
+        "observation": None,
+        "state": None,
+        "effects": [],
+    }
+
+
+def _failure(why: str) -> Verdict:
+    return Verdict(0.0, False, reasons=(f"the environment failed: {why}",))
+
+
+def _spelled(lines: Sequence[Mapping[str, JSON]]) -> bytes:
+    return b"".join(
+        canonical_bytes({**line, "h": link}) + b"\n" for line, link in zip(lines, _chain(lines), strict=True)
+    )
 
 
 def _link(before: str, line: Mapping[str, JSON]) -> str:
