@@ -49,6 +49,12 @@ Option: TypeAlias = Annotated[
 Split: TypeAlias = Annotated[
     str | None, typer.Option("--split", help="Split; the default one otherwise.", autocompletion=completing.splits)
 ]
+Url: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--url", help="A server that plays it, http://HOST:PORT; its token is read from AGENTENVS_TOKEN.", metavar="URL"
+    ),
+]
 Records: TypeAlias = Annotated[
     Path, typer.Argument(help="A record file, a folder of records, or a run folder.", metavar="PATH")
 ]

@@ -126,4 +126,6 @@ def _named(check: Callable[[Record], dict[str, Any]], record: Record) -> dict[st
 
 
 def _machine(record: Record, data: str | None) -> dict[str, Any]:
-    return making.with_data(record.header["env"], {}, data)
+    from agentenvs.core import registry
+
+    return making.with_data(registry.spec(record.header["env"]), {}, data)

@@ -17,8 +17,10 @@ from agentenvs.cli import arguments, completing, console, making, modelling
 from agentenvs.core.errors import ConfigError, ServiceError
 
 if TYPE_CHECKING:
+    from agentenvs.core.spec import EnvSpec
     from agentenvs.harness.report import Run
     from agentenvs.harness.run import RunConfig, RunResult
+    from agentenvs.harness.stage import Stage
 
 _MOST_FAILURES = 5
 """Failed episodes that are named; all are in the run folder."""
@@ -49,6 +51,7 @@ def add_to(app: typer.Typer) -> None:
         "eval household --policy oracle --data json_2.1.1 --split valid_unseen --out runs/oracle",
         "eval household --policy my_module:MyPolicy -o admissible=true --fail-under 0.5",
         "eval household --policy my_module:Learner --stream 3,1,2 --reward-visible true",
+        "eval household --policy expert --url http://127.0.0.1:8000 --concurrency 16",
         "eval household --policy openai --model m --base-url http://localhost:8000/v1 --protocol react",
     )
     app.command("eval", epilog=shown)(evaluate)
@@ -65,6 +68,7 @@ def evaluate(
     concurrency: Annotated[int, typer.Option(help="Episodes at a time.")] = 1,
     option: arguments.Option = [],  # noqa: B006 - typer reads the default
     data: arguments.Data = None,
+    url: arguments.Url = None,
     out: Annotated[Path | None, typer.Option(help="Run folder; a new one under runs/ otherwise.")] = None,
     stream: _Stream = None,
     reward_visible: Annotated[
@@ -101,9 +105,11 @@ def evaluate(
     Exit code 1 where something failed outside the worlds, or below --fail-under.
     """
     from agentenvs.harness import run
+    from agentenvs.harness.stage import Stage
 
-    settings, protocol_options = _model(env, policy, locals())
-    options = {**protocol_options, **making.with_data(env, making.parse_options(option, env), data)}
+    stage = Stage(env, url)
+    settings, protocol_options = _model(stage.spec, policy, locals())
+    options = {**protocol_options, **making.with_data(stage.spec, making.parse_options(option, stage.spec), data)}
     config = run.RunConfig(
         env=env,
         policy=policy,
@@ -113,17 +119,18 @@ def evaluate(
         concurrency=concurrency,
         options=options,
         out=out,
-        order=None if stream is None else _order(stream, env, split, options, episodes),
+        order=None if stream is None else _order(stream, stage, split, options, episodes),
         reward_visible=reward_visible,
         episode_seconds=episode_seconds,
         settings=settings,
+        url=url,
     )
     if dry_run:
         _dry(config, as_json)
         return
     with console.progress(f"{env} {policy}", "won") as progress, console.files(), console.own_output(), _winding_down():
         result = run.evaluate(config, progress)
-    _show(result, lambda command: _ready(command, option, data), as_json)
+    _show(result, lambda command: _ready(command, option, data, url), as_json)
     raise typer.Exit(_exit_code(result, fail_under))
 
 
@@ -157,20 +164,20 @@ def _scenarios(run: Run) -> list[Any]:
     return [run.manifest.envs[0].env_id, *(episode["scenario_digest"] for episode in run.episodes)]
 
 
-def _model(env: str, policy: str, given: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+def _model(spec: EnvSpec, policy: str, given: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     """Return the settings of the model, where one plays, and the options its protocol sets on the environment."""
-    from agentenvs.core import registry
-
     if policy != "openai":
         modelling.refuse(given)
         return None, {}
     from agentenvs.harness.openai import env_options
 
     settings = modelling.settings(given)
-    return settings, env_options(registry.spec(env), settings)
+    return settings, env_options(spec, settings)
 
 
-def _order(stream: str, env: str, split: str | None, options: dict[str, Any], episodes: int | None) -> tuple[int, ...]:
+def _order(
+    stream: str, stage: Stage, split: str | None, options: dict[str, Any], episodes: int | None
+) -> tuple[int, ...]:
     """Read the declared order of a stream.
 
     Raises:
@@ -180,7 +187,7 @@ def _order(stream: str, env: str, split: str | None, options: dict[str, Any], ep
     from agentenvs.harness.run import ENDLESS_EPISODES
 
     if stream == "split":
-        return tuple(range(_size(env, split, options) or episodes or ENDLESS_EPISODES))
+        return tuple(range(_size(stage, split, options) or episodes or ENDLESS_EPISODES))
     with console.files():
         text = Path(stream).read_text(encoding="utf-8") if Path(stream).is_file() else stream
     try:
@@ -191,16 +198,15 @@ def _order(stream: str, env: str, split: str | None, options: dict[str, Any], ep
         ) from error
 
 
-def _size(env: str, split: str | None, options: dict[str, Any]) -> int | None:
+def _size(stage: Stage, split: str | None, options: dict[str, Any]) -> int | None:
     """Return the number of scenarios in a split; None for an endless one.
 
     Raises:
         SplitError: There is no such split.
     """
-    from agentenvs.core import registry
     from agentenvs.core.task import TaskRef
 
-    made = registry.make(env, **options)
+    made = stage.make(options)
     try:
         name = split or made.spec.eval_split or made.spec.default_split
         made.check_ref(TaskRef(name, 0))
@@ -291,7 +297,10 @@ def _out_of_reach(result: RunResult) -> bool:
     return all(name in (json.loads(file.read_text(encoding="utf-8"))["error"] or "") for file in files)
 
 
-def _ready(command: str, option: list[str], data: str | None) -> str:
+def _ready(command: str, option: list[str], data: str | None, url: str | None) -> str:
     """Return a command line to try next with what this one was given of the world."""
-    more = [f"-o {shlex.quote(pair)}" for pair in option] if command.startswith("agentenvs play") else []
+    play = command.startswith("agentenvs play")
+    more = [f"-o {shlex.quote(pair)}" for pair in option] if play else []
+    if url is not None:
+        return " ".join([command, *more, *([f"--url {shlex.quote(url)}"] if play else [])])
     return " ".join([command, *more, *([f"--data {shlex.quote(data)}"] if data else [])])

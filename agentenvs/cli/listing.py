@@ -11,7 +11,7 @@ import typer
 from agentenvs.cli import arguments, console, making
 
 if TYPE_CHECKING:
-    from agentenvs.core.environment import Environment
+    from agentenvs.core.playable import Playable
     from agentenvs.core.spec import Capabilities, OptionSpec, SplitSpec
 
 
@@ -43,12 +43,13 @@ def info(
     env: arguments.Env,
     data: arguments.Data = None,
     option: arguments.Option = [],  # noqa: B006 - typer reads the default
+    url: arguments.Url = None,
     as_json: arguments.Json = False,
     quiet: arguments.Quiet = False,
     no_color: arguments.NoColor = False,
 ) -> None:
     """Show what an environment says of itself: splits, actions, options, budgets, capabilities, players."""
-    made = making.make(env, option, data)
+    made = making.make(env, option, data, url)
     try:
         if as_json:
             splits = {name: {"size": split.size, "panel": split.panel} for name, split in made.splits().items()}
@@ -57,10 +58,10 @@ def info(
             _show(made)
     finally:
         made.close()
-    console.message(f"Play it: agentenvs play {made.spec.slug}")
+    console.message(f"Play it: agentenvs play {made.spec.slug}{f' --url {url}' if url else ''}")
 
 
-def _show(env: Environment) -> None:
+def _show(env: Playable) -> None:
     spec = env.spec
     screen = console.out()
     screen.print(f"{spec.id}  release {spec.release}  ({spec.title})", style="bold")

@@ -28,7 +28,7 @@ app = typer.Typer(
     epilog=console.EXIT_CODES,
 )
 
-for _verbs in (listing, playing, evaluating, checking, doctoring):
+for _verbs in (listing, playing, evaluating, checking, serving, doctoring):
     _verbs.add_to(app)
 
 # What is raised for a command line that cannot be parsed; typer has no public name for it.

@@ -1,4 +1,4 @@
-"""From words on a command line to an environment with options."""
+"""From words on a command line to an environment with options, here or on a server."""
 
 from __future__ import annotations
 
@@ -7,21 +7,19 @@ from typing import TYPE_CHECKING, Any
 from agentenvs.core.errors import OptionError
 
 if TYPE_CHECKING:
-    from agentenvs.core.environment import Environment
+    from agentenvs.core.playable import Playable
+    from agentenvs.core.spec import EnvSpec
 
 _WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 
-def parse_options(pairs: list[str], env: str) -> dict[str, Any]:
+def parse_options(pairs: list[str], spec: EnvSpec) -> dict[str, Any]:
     """Read ``name=value`` options by the types the environment declares.
 
     Raises:
         OptionError: No ``=``, or a value of another type.
-        UnknownEnvError: No such environment.
     """
-    from agentenvs.core import registry
-
-    types = {option.name: option.type for option in registry.spec(env).options}
+    types = {option.name: option.type for option in spec.options}
     options: dict[str, Any] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
@@ -31,30 +29,32 @@ def parse_options(pairs: list[str], env: str) -> dict[str, Any]:
     return options
 
 
-def with_data(env: str, options: dict[str, Any], data: str | None) -> dict[str, Any]:
+def with_data(spec: EnvSpec, options: dict[str, Any], data: str | None) -> dict[str, Any]:
     """Add ``--data`` to options.
 
     Raises:
         OptionError: The environment reads no data.
     """
-    from agentenvs.core import registry
-
     if data is None:
         return options
-    if all(option.name != "data" for option in registry.spec(env).options):
-        raise OptionError(f"{env} reads no data", fix="leave out --data")
+    if all(option.name != "data" for option in spec.options):
+        raise OptionError(f"{spec.id} reads no data", fix="leave out --data")
     return {**options, "data": data}
 
 
-def make(env: str, pairs: list[str], data: str | None) -> Environment:
+def make(env: str, pairs: list[str], data: str | None, url: str | None = None) -> Playable:
     """Make an environment from what a command line says.
 
     Raises:
-        UserError: Some subclass: no such environment, option or data.
+        UserError: Some subclass: no such environment, option or data, or no such server.
     """
-    from agentenvs.core import registry
+    from agentenvs.harness.stage import Stage
 
-    return registry.make(env, **with_data(env, parse_options(pairs, env), data))
+    stage = Stage(env, url)
+    options = with_data(stage.spec, parse_options(pairs, stage.spec), data)
+    if url is not None and data is not None:
+        raise OptionError("--data has no effect here", why="the server plays its own", fix="leave it out")
+    return stage.make(options)
 
 
 def _typed(name: str, value: str, kind: str) -> Any:

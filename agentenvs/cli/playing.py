@@ -14,12 +14,12 @@ from agentenvs.cli import arguments, console, making
 from agentenvs.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from agentenvs.core.environment import Environment
-    from agentenvs.core.record import Recorded
+    from agentenvs.core.playable import Playable
     from agentenvs.core.spec import EnvSpec
     from agentenvs.core.task import TaskRef
     from agentenvs.core.turn import StepResult
     from agentenvs.core.verdict import Verdict
+    from agentenvs.harness.recording import Recorder
 
 _HELP = """Type an action. A line that begins with { or [ is read as JSON: {"tool": "look", "arguments": {}}.
 :admissible  list the legal text actions      :undo  take the last turn back
@@ -32,6 +32,7 @@ def add_to(app: typer.Typer) -> None:
         "play household",
         "play household --index 3 -o admissible=true --record mine.jsonl",
         "play household --json < actions.txt",
+        "play household --url http://127.0.0.1:8000",
     )
     app.command("play", epilog=shown)(play)
 
@@ -42,6 +43,7 @@ def play(
     index: Annotated[int, typer.Option(help="Index in the split, or the seed of an endless one.")] = 0,
     option: arguments.Option = [],  # noqa: B006 - typer reads the default
     data: arguments.Data = None,
+    url: arguments.Url = None,
     record: Annotated[Path | None, typer.Option(help="Write the episode record here, to a new file.")] = None,
     as_json: arguments.Json = False,
     quiet: arguments.Quiet = False,
@@ -51,14 +53,14 @@ def play(
 
     With --json the world speaks on stderr and the outcome stands on stdout.
     """
-    from agentenvs.core.record import Recorded
     from agentenvs.core.task import TaskRef
+    from agentenvs.harness.recording import recorder
 
     if record is not None:
         _check_new(record)
-    made = making.make(env, option, data)
+    made = making.make(env, option, data, url)
     try:
-        table = _Table(Recorded(made), TaskRef(split or made.spec.default_split, index), err=as_json)
+        table = _Table(recorder(made), TaskRef(split or made.spec.default_split, index), err=as_json)
         verdict = table.play()
         if record is not None:
             with console.files():
@@ -80,7 +82,7 @@ class _Table:
         err: Whether the world speaks on stderr.
     """
 
-    def __init__(self, recorded: Recorded, ref: TaskRef, err: bool) -> None:
+    def __init__(self, recorded: Recorder, ref: TaskRef, err: bool) -> None:
         self.recorded = recorded
         self.interrupted = False
         self._ref = ref
@@ -185,7 +187,7 @@ def _check_new(path: Path) -> None:
         raise ConfigError(f"there is no folder {path.parent}", fix="make it, or give another --record")
 
 
-def _tell(verdict: Verdict, env: Environment, as_json: bool) -> None:
+def _tell(verdict: Verdict, env: Playable, as_json: bool) -> None:
     if as_json:
         console.result({"ending": env.ending, "turns": env.turn, "verdict": verdict.to_json()})
         return

@@ -159,6 +159,7 @@ class RemoteEnv(_Known):
         url: The server, up to where ``/v1`` begins.
         token: What the server asks of its clients; the environment variable ``AGENTENVS_TOKEN`` where None.
         options: As the environment declares them.
+        machine: Options of this machine, such as the folder of game files: no server takes them, :meth:`twin` does.
         trace: Whether to ask for the trace of every turn.
         settings: Patience.
         transport: What carries the requests instead of a connection: see :func:`in_process`. It is not closed.
@@ -177,6 +178,7 @@ class RemoteEnv(_Known):
         *,
         token: str | None = None,
         options: Mapping[str, Any] | None = None,
+        machine: Mapping[str, Any] | None = None,
         trace: bool = False,
         settings: ClientSettings | None = None,
         transport: httpx.BaseTransport | None = None,
@@ -185,6 +187,7 @@ class RemoteEnv(_Known):
         endpoint = Endpoint(url, token)
         super().__init__(endpoint, Session(env, endpoint.host, options or {}, trace=trace, ttl=settings.ttl))
         self._line = Line(endpoint, settings, transport)
+        self._machine = dict(machine or {})
         self._twin: Environment | None = None
         # Not __del__: it is also called when the program ends, so that no session is left behind on the server.
         self._goodbye = weakref.finalize(self, _say_goodbye, self._line, self._session)
@@ -270,11 +273,8 @@ class RemoteEnv(_Known):
         """
         return self._carry(self._session.ping())
 
-    def twin(self, **machine_options: Any) -> Environment:
+    def twin(self) -> Environment:
         """Return the same episode in process, at its first observation: it shows what the server hides.
-
-        Args:
-            **machine_options: Options that no server takes from a client, such as the folder of game files.
 
         Raises:
             EpisodeNotStarted: Before the first reset.
@@ -284,7 +284,7 @@ class RemoteEnv(_Known):
         begun = self._session.begun
         if self._twin is None:
             same_release(self.spec)
-            self._twin = registry.make(self.spec.id, **{**self.public_options(), **machine_options})
+            self._twin = registry.make(self.spec.id, **{**self.public_options(), **self._machine})
         first = self._twin.reset(begun.task.ref)
         if first.to_json() != begun.observation.to_json():
             raise ConfigError(
@@ -308,8 +308,8 @@ class RemoteEnv(_Known):
 class AsyncRemoteEnv(_Known):
     """An environment on a server, for callers on an event loop; :func:`connect` makes one.
 
-    The arguments are those of :class:`RemoteEnv`; ``transport`` may be an ``httpx.ASGITransport``. Close it, or use it
-    in ``async with``: nothing does so at garbage collection.
+    The arguments are those of :class:`RemoteEnv` without ``machine``; ``transport`` may be an ``httpx.ASGITransport``.
+    Close it, or use it in ``async with``: nothing does so at garbage collection.
     """
 
     def __init__(

@@ -175,9 +175,7 @@ class Session:
         answer = yield from self._reset(body)
         begins = read(answer, self.host, begun)
         if begins.task.ref != ref:
-            raise ServiceError(
-                f"{self.host} plays {begins.task.ref}, not {ref}", fix="report it to who runs the server"
-            )
+            raise ServiceError(f"{self.host} plays {begins.task.ref}, not {ref}", fix="report it to its operator")
         self._begun, self._record_path = begins, self._path
         self.turn, self.observation, self.last_trace = 0, begins.observation, None
         self._over, self._ended = False, None

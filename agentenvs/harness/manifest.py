@@ -23,9 +23,11 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Literal
 
+import httpx
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from agentenvs._version import __version__
+from agentenvs.client.endpoint import address_class
 from agentenvs.core.canon import JSON, canonical_bytes, digest, sha256
 from agentenvs.core.errors import DataError
 from agentenvs.core.spec import EnvSpec, SplitSpec
@@ -114,6 +116,14 @@ class ModelEntry(_Model):
     base_url_class: Literal["public", "private", "loopback"]
 
 
+class ServerEntry(_Model):
+    """The server that played the worlds. Its address is nobody's business."""
+
+    protocol: Literal["agentenvs/1"]
+    tls: bool
+    url_class: Literal["public", "private", "loopback"]
+
+
 class HarnessEntry(_Model):
     """How the run was made."""
 
@@ -127,6 +137,8 @@ class HarnessEntry(_Model):
     order: list[int] | None
     """Declared order of a stream."""
     reward_visible: Literal["none", "true", "flipped", "random"]
+    server: ServerEntry | None = None
+    """None where the worlds were in the process of the harness."""
 
 
 class MachineEntry(_Model):
@@ -242,16 +254,31 @@ def suite_entry() -> Suite:
 
 
 def env_entry(
-    spec: EnvSpec, split: SplitSpec, tasks: int, options: dict[str, JSON], budgets: dict[str, int]
+    spec: EnvSpec,
+    split: SplitSpec,
+    tasks: int,
+    options: dict[str, JSON],
+    budgets: dict[str, int],
+    *,
+    here: bool = True,
 ) -> EnvEntry:
-    """Return the entry of an environment."""
+    """Return the entry of an environment.
+
+    Args:
+        spec: What it says of itself.
+        split: The split that was played.
+        tasks: How many of its scenarios.
+        options: Those that belong to the episodes.
+        budgets: What an episode starts with.
+        here: Whether it ran in this process: what makes and judges a server's worlds cannot be told from here.
+    """
     return EnvEntry(
         env_id=spec.id,
         env_version=spec.release,
         spec_digest=spec.digest,
-        generator_hash=_source_hash(f"agentenvs_scenarios.{spec.slug}", "*"),
+        generator_hash=_source_hash(f"agentenvs_scenarios.{spec.slug}", "*") if here else None,
         policy_doc_hash=None,
-        scorer_hash=_source_hash("agentenvs_scoring", f"{spec.slug}.py"),
+        scorer_hash=_source_hash("agentenvs_scoring", f"{spec.slug}.py") if here else None,
         tool_schema_hash=digest(spec.to_json()["tools"]),
         split=split.name,
         panel=split.panel,
@@ -261,6 +288,12 @@ def env_entry(
         budgets=[Budget(name=name, amount=amount) for name, amount in sorted(budgets.items())],
         options=canonical_bytes(options).decode(),
     )
+
+
+def server_entry(url: str) -> ServerEntry:
+    """Return what may be told of a server."""
+    parsed = httpx.URL(url)
+    return ServerEntry(protocol="agentenvs/1", tls=parsed.scheme == "https", url_class=address_class(parsed.host))
 
 
 def machine_entry() -> MachineEntry:

@@ -119,7 +119,7 @@ def write_report(folders: Sequence[Path], path: Path) -> None:
         kinds=_kinds(runs),
         steps={run.folder: next_steps(run) for run in runs},
         title=" / ".join(dict.fromkeys(run.title for run in runs)),
-        comparable=all(_played(run) == _played(runs[0]) for run in runs),
+        comparable=_comparable(runs),
         transcripts=max(MAX_TRANSCRIPTS // max(len(runs), 1), 1),
         max_turns=_MAX_TURNS_SHOWN,
     )
@@ -225,6 +225,16 @@ def _kinds(runs: Sequence[Run]) -> list[str]:
     return sorted({kind for run in runs for kind in run.summary["kinds"]})
 
 
+def _comparable(runs: Sequence[Run]) -> bool:
+    """Return whether all runs played the same scenarios of the same world, judged by the same code as far as is known.
+
+    What makes and judges the worlds of a server is not known.
+    """
+    entries = [run.manifest.envs[0] for run in runs]
+    code = ({entry.generator_hash for entry in entries}, {entry.scorer_hash for entry in entries})
+    return all(len(known - {None}) <= 1 for known in code) and all(_played(run) == _played(runs[0]) for run in runs)
+
+
 def _played(run: Run) -> tuple[Any, dict[str, JSON], list[JSON]]:
     """Return what must be equal for two runs to be compared: the world as it was made, and the scenarios.
 
@@ -233,7 +243,8 @@ def _played(run: Run) -> tuple[Any, dict[str, JSON], list[JSON]]:
     entry = run.manifest.envs[0]
     options = {name: value for name, value in json.loads(entry.options).items() if name != "admissible"}
     scenarios = [episode["scenario_digest"] for episode in run.episodes]
-    return entry.model_copy(update={"options": ""}), options, scenarios
+    plain = entry.model_copy(update={"options": "", "generator_hash": None, "scorer_hash": None})
+    return plain, options, scenarios
 
 
 def _words(folder: Path, episode: int) -> dict[str, JSON]:

@@ -19,14 +19,15 @@ from typing import Any
 from agentenvs.core.actions import parse_action, to_json
 from agentenvs.core.aio import run_sync
 from agentenvs.core.canon import JSON, canonical_bytes, clean_text
-from agentenvs.core.environment import Environment
 from agentenvs.core.errors import AgentEnvsError, ContractError, SplitError
 from agentenvs.core.observation import Observation
+from agentenvs.core.playable import Playable
 from agentenvs.core.policy import Policy, Privileged
-from agentenvs.core.record import Record, Recorded, parse_records
+from agentenvs.core.record import Record, parse_records
 from agentenvs.core.task import TaskRef
 from agentenvs.core.turn import StepResult
 from agentenvs.core.verdict import Ending, Verdict
+from agentenvs.harness.recording import Recorder, recorder
 from agentenvs.harness.stopping import PolicyStop
 
 CUT_SECONDS = 1.0
@@ -98,7 +99,7 @@ class _Cut(Exception):
 
 
 def play(
-    env: Environment,
+    env: Playable,
     policy: Policy,
     ref: TaskRef,
     *,
@@ -109,7 +110,7 @@ def play(
     """Play one episode.
 
     Args:
-        env: Any environment, ended or not; it is reset.
+        env: Any environment, here or behind a wire, ended or not; it is reset.
         policy: Who acts.
         ref: Which scenario.
         number: Position in the run.
@@ -143,9 +144,9 @@ class Rollout:
     """
 
     def __init__(
-        self, env: Environment, policy: Policy, ref: TaskRef, *, number: int = 0, library: str | None = None
+        self, env: Playable, policy: Policy, ref: TaskRef, *, number: int = 0, library: str | None = None
     ) -> None:
-        self.recorded = Recorded(env, privileged=isinstance(policy, Privileged), library=library)
+        self.recorded: Recorder = recorder(env, privileged=isinstance(policy, Privileged), library=library)
         self.started = time.monotonic()
         self._policy = policy
         self._ref = ref
@@ -210,7 +211,7 @@ class Rollout:
         self._words.first = observation.text
         _guarded("abandoned", policy.reset, env.spec, self._world(env.task))
         if isinstance(policy, Privileged):
-            _guarded("abandoned", policy.reveal, env.current)
+            _guarded("abandoned", policy.reveal, self._world(lambda: self.recorded.scenario))
         while env.ending is None and not stop():
             action = _guarded("abandoned", self._act, observation)
             result: StepResult = self._world(self.recorded.step, action)
@@ -228,8 +229,8 @@ class Rollout:
         return run_sync(_awaited(action)) if inspect.isawaitable(action) else action
 
     def _handed_over(self, ending: Ending, error: BaseException | None, stopped: str | None) -> Episode:
-        _close(self.recorded, ending, error, self._ref)
-        data = self.recorded.to_bytes()
+        data, failed = _close(self.recorded, ending, error, self._ref)
+        error = error or failed
         record = parse_records(data)[0]
         seconds = time.monotonic() - self.started
         verdict = record.verdict or Verdict(0.0, False)
@@ -258,7 +259,7 @@ class Rollout:
             number=self._number,
             split=record.ref.split,
             index=record.ref.index,
-            scenario=env.current.name if begun and env.current is not None else "",
+            scenario=env.scenario_name() if begun else "",
             scenario_digest=record.header["scenario"],
             record=record.digest,
             kind=labels.get("kind"),
@@ -315,20 +316,27 @@ async def _awaited(action: Any) -> Any:
     return await action
 
 
-def _close(recorded: Recorded, ending: Ending, error: BaseException | None, ref: TaskRef) -> None:
-    """End an episode that did not end by itself; a failed environment is not asked for a verdict."""
-    if recorded.ended:
-        return
-    if ending == "aborted":
+def _close(
+    recorded: Recorder, ending: Ending, error: BaseException | None, ref: TaskRef
+) -> tuple[bytes, Exception | None]:
+    """End an episode that did not end by itself; a failed environment is not asked for a verdict.
+
+    Returns:
+        The record, and what went wrong at the end where something did.
+    """
+    if not recorded.ended and ending == "aborted":
         recorded.abort(type(error).__name__, ref)
-        return
+        return recorded.to_bytes(), None
     try:
-        recorded.finish(ending)
+        if not recorded.ended:
+            recorded.finish(ending)
+        return recorded.to_bytes(), None
     except Exception as failed:  # noqa: BLE001 - boundary: an environment that cannot even end is an aborted episode
         recorded.abort(type(failed).__name__, ref)
+        return recorded.to_bytes(), failed
 
 
-def _labels(env: Environment) -> Mapping[str, JSON]:
+def _labels(env: Playable) -> Mapping[str, JSON]:
     try:
         return env.labels()
     except Exception:  # noqa: BLE001 - boundary: an environment that failed may not know itself any more

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from math import isfinite
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from agentenvs._version import __version__
-from agentenvs.core import registry
+from agentenvs.client.remote import same_release
 from agentenvs.core.canon import JSON, digest
-from agentenvs.core.environment import Environment
-from agentenvs.core.errors import ConfigError
+from agentenvs.core.errors import ConfigError, OptionError
+from agentenvs.core.playable import Playable
 from agentenvs.core.policy import Policy, Privileged
 from agentenvs.core.record import without_rewards
 from agentenvs.core.spec import EnvSpec, SplitSpec
@@ -27,8 +27,14 @@ from agentenvs.harness import folder as folders
 from agentenvs.harness import manifest as manifests
 from agentenvs.harness.policies import PolicyFactory, resolve, source_digest, wanted_options
 from agentenvs.harness.rollout import Episode, EpisodeSummary
+from agentenvs.harness.stage import Stage
 from agentenvs.harness.summary import summarize
 from agentenvs.harness.workers import Crew
+
+if TYPE_CHECKING:
+    import httpx
+
+    from agentenvs.client import ClientSettings
 
 RewardVisible = Literal["none", "true", "flipped", "random"]
 
@@ -60,6 +66,22 @@ class RunConfig:
     """Wall limit of an episode; what overruns is cut, and its ending says so. None for none."""
     settings: Any = None
     """Settings of the ``openai`` policy."""
+    url: str | None = None
+    """The server whose environment is played; that of this process where None."""
+    token: str | None = field(default=None, repr=False)
+    """What the server asks of its clients; that of ``AGENTENVS_TOKEN`` where None."""
+    client: ClientSettings | None = None
+    """Patience with the server."""
+    transport: httpx.BaseTransport | None = field(default=None, repr=False)
+    """What carries the requests to the server instead of a connection."""
+
+    def stage(self) -> Stage:
+        """Return where the environment is played.
+
+        Raises:
+            UserError: Some subclass: it cannot be played there.
+        """
+        return Stage(self.env, self.url, token=self.token, settings=self.client, transport=self.transport)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,13 +112,18 @@ class RunResult:
 class Plan:
     """The episodes of a run, before the first is played."""
 
-    spec: EnvSpec
+    stage: Stage
     split: SplitSpec
     indices: tuple[int, ...]
     factory: PolicyFactory
     options: dict[str, JSON]
     """Every option of the environment that belongs to the episodes, with its value."""
     budgets: dict[str, int]
+
+    @property
+    def spec(self) -> EnvSpec:
+        """What the environment says of itself."""
+        return self.stage.spec
 
     def workers(self, config: RunConfig) -> int:
         """Return how many workers play it: one for a stream, else as many as asked for and of use."""
@@ -113,9 +140,10 @@ def plan(config: RunConfig) -> Plan:
     Raises:
         UserError: Some subclass: no such environment, split, index, option or policy, or numbers that make no sense.
     """
-    spec = registry.spec(config.env)
     _check(config)
-    env = registry.make_from(spec, **config.options)
+    stage = config.stage()
+    spec = stage.spec
+    env = stage.make(config.options)
     try:
         split = _split(env, config.split or spec.eval_split or spec.default_split)
         indices = _indices(config, split)
@@ -124,7 +152,7 @@ def plan(config: RunConfig) -> Plan:
         options, budgets = env.public_options(), env.declared_budgets()
     finally:
         env.close()
-    return Plan(spec, split, indices, resolve(config.policy, spec, config.settings), options, budgets)
+    return Plan(stage, split, indices, resolve(config.policy, spec, config.settings), options, budgets)
 
 
 def evaluate(config: RunConfig, progress: Progress | None = None) -> RunResult:
@@ -147,10 +175,11 @@ def evaluate(config: RunConfig, progress: Progress | None = None) -> RunResult:
     if wanted := wanted_options(policies[0], planned.spec):
         config = replace(config, options={**wanted, **config.options})
         planned = plan(config)
+    _check_player(config, planned, policies[0])
     folder = folders.make_folder(config.out, planned.spec.slug, config.policy)
     table = _Table(folder, len(planned.indices), progress)
     crew = Crew(
-        lambda: registry.make_from(planned.spec, **config.options),
+        lambda: planned.stage.make(config.options),
         planned.factory,
         [TaskRef(planned.split.name, index) for index in planned.indices],
         table.add,
@@ -226,7 +255,26 @@ def _check(config: RunConfig) -> None:
         raise ConfigError("a stream starts where its order says", fix="leave out --start")
 
 
-def _split(env: Environment, name: str) -> SplitSpec:
+def _check_player(config: RunConfig, planned: Plan, policy: Policy) -> None:
+    """Refuse what does not go with a player behind a wire.
+
+    Raises:
+        UnknownEnvError: It must be shown the scenario, and the environment is not installed here.
+        OptionError: It need not, and there are options for the world here.
+    """
+    if config.url is None:
+        return
+    if isinstance(policy, Privileged):
+        same_release(planned.spec)
+    elif machine := planned.stage.machine_options(config.options):
+        raise OptionError(
+            f"the option {machine[0]!r} has no effect here",
+            why="the server plays its own; only a player that is shown the scenario needs the same world here",
+            fix="leave it out",
+        )
+
+
+def _split(env: Playable, name: str) -> SplitSpec:
     env.check_ref(TaskRef(name, 0))
     return env.splits()[name]
 
@@ -290,7 +338,16 @@ def _manifest(config: RunConfig, planned: Plan, policy: Policy, came: _Came) -> 
         submission_id=None,
         created=manifests.now(),
         suite=manifests.suite_entry(),
-        envs=[manifests.env_entry(planned.spec, planned.split, len(planned.indices), planned.options, planned.budgets)],
+        envs=[
+            manifests.env_entry(
+                planned.spec,
+                planned.split,
+                len(planned.indices),
+                planned.options,
+                planned.budgets,
+                here=config.url is None,
+            )
+        ],
         user=None,
         agent=manifests.AgentEntry(
             name=config.policy,
@@ -312,6 +369,7 @@ def _manifest(config: RunConfig, planned: Plan, policy: Policy, came: _Came) -> 
             stream=config.order is not None,
             order=None if config.order is None else list(config.order),
             reward_visible=config.reward_visible,
+            server=None if config.url is None else manifests.server_entry(config.url),
         ),
         machine=manifests.machine_entry(),
         price_table=None,

@@ -17,8 +17,8 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
-from agentenvs.core.environment import Environment
 from agentenvs.core.errors import AgentEnvsError, PolicyError
+from agentenvs.core.playable import Playable
 from agentenvs.core.policy import Learner, Policy
 from agentenvs.core.task import TaskRef
 from agentenvs.core.verdict import Ending
@@ -45,7 +45,7 @@ class Crew:
 
     def __init__(
         self,
-        make_env: Callable[[], Environment],
+        make_env: Callable[[], Playable],
         make_policy: PolicyFactory,
         refs: list[TaskRef],
         keep: Callable[[Episode], None],
@@ -144,7 +144,7 @@ class _Worker(threading.Thread):
         """Its episode was cut; when it comes back it has nothing more to do."""
         self._crew = crew
         self._policy = policy
-        self._env: Environment | None = None
+        self._env: Playable | None = None
 
     def at_work(self) -> bool:
         return self.ident is not None and not self.over.is_set() and not self.lost

@@ -1,0 +1,107 @@
+"""``serve``: put environments behind HTTP."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from agentenvs.cli import arguments, completing, console, making
+from agentenvs.core.errors import ConfigError
+
+if TYPE_CHECKING:
+    from agentenvs_servers.settings import Settings
+
+TOKEN_VARIABLE = "AGENTENVS_TOKEN"  # noqa: S105 - the name of a variable
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the verb."""
+    shown = arguments.examples(
+        "serve household",
+        "serve household --port 8000 -o limit=100",
+        "serve household --host 0.0.0.0 --token-file tokens",
+    )
+    app.command("serve", epilog=shown)(serve)
+
+
+def serve(
+    envs: Annotated[
+        list[str], typer.Argument(metavar="ENV...", help="Environments to host.", autocompletion=completing.envs)
+    ],
+    host: Annotated[str, typer.Option(help="Address; beyond this machine a token is needed.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 for a free one.")] = 8000,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(help=f"File of tokens, one a line, that control sessions; ${TOKEN_VARIABLE} otherwise."),
+    ] = None,
+    insecure: Annotated[bool, typer.Option("--insecure", help="Serve beyond this machine without a token.")] = False,
+    option: arguments.Option = [],  # noqa: B006 - typer reads the default
+    data: arguments.Data = None,
+    max_sessions: Annotated[int, typer.Option(help="Open sessions at a time.")] = 4096,
+    ttl: Annotated[int, typer.Option(help="Seconds without a call after which a session expires.")] = 900,
+    retention: Annotated[int, typer.Option(help="Seconds for which records outlive their session.")] = 3600,
+    quiet: arguments.Quiet = False,
+    no_color: arguments.NoColor = False,
+) -> None:
+    """Serve environments over HTTP until told to stop.
+
+    GET /docs on the address it prints shows the routes.
+    """
+    from agentenvs_servers import run
+    from agentenvs_servers.settings import Settings
+
+    tokens = _tokens(token_file)
+    settings = Settings(max_sessions=max_sessions, idle_ttl=ttl, retention=retention, tokens=tokens)
+    if insecure and not tokens:
+        console.message("INSECURE: no token is asked for; whoever reaches this address controls every session.")
+    run.serve(
+        envs,
+        host=host,
+        port=port,
+        settings=settings,
+        options=_options(envs, option, data),
+        insecure=insecure,
+        up=lambda url: console.message(f"serving {', '.join(envs)} at {url} (routes: {url}/docs); Ctrl-C stops"),
+    )
+
+
+def _options(envs: list[str], pairs: list[str], data: str | None) -> dict[str, Any]:
+    """Read the options; each must be known to one of the environments."""
+    from agentenvs.core import registry
+
+    read: dict[str, Any] = {}
+    for env in envs:
+        known = {option.name for option in registry.spec(env).options}
+        mine = [pair for pair in pairs if len(envs) == 1 or pair.partition("=")[0] in known]
+        read |= making.parse_options(mine, env)
+        if data is not None and (len(envs) == 1 or "data" in known):
+            read = making.with_data(env, read, data)
+    return read
+
+
+def _tokens(file: Path | None) -> tuple[str, ...]:
+    """Return the tokens of a file, else of the environment.
+
+    Raises:
+        ConfigError: The file cannot be read, or holds none.
+    """
+    if file is None:
+        token = os.environ.get(TOKEN_VARIABLE)
+        return (token,) if token else ()
+    try:
+        text = file.read_text(encoding="utf-8")
+        open_to_all = sys.platform != "win32" and file.stat().st_mode & (stat.S_IROTH | stat.S_IWOTH)
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"the token file {file} cannot be read", why=str(error)) from error
+    if open_to_all:
+        console.message(f"the token file {file} can be read by everybody on this machine: chmod 600 {file}")
+    lines = (line.strip() for line in text.splitlines())
+    tokens = tuple(line for line in lines if line and not line.startswith("#"))
+    if not tokens:
+        raise ConfigError(f"the token file {file} holds no token", fix="write one a line")
+    return tokens
