@@ -10,7 +10,7 @@ from typing import Annotated, cast
 import typer
 
 from agentenvs._version import __version__
-from agentenvs.cli import arguments, checking, console, doctoring, evaluating, listing, playing
+from agentenvs.cli import arguments, checking, console, doctoring, evaluating, listing, playing, serving
 from agentenvs.core.errors import ConfigError, EpisodeError, UserError
 
 app = typer.Typer(

@@ -14,9 +14,9 @@ from agentenvs.cli import arguments, completing, console, making
 from agentenvs.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from agentenvs_servers.settings import Settings
+    pass
 
-TOKEN_VARIABLE = "AGENTENVS_TOKEN"  # noqa: S105 - the name of a variable
+TOKEN_VARIABLE = "AGENTENVS_TOKEN"
 
 
 def add_to(app: typer.Typer) -> None:

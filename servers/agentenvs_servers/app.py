@@ -1,0 +1,242 @@
+"""The application: routes, their documentation, and the life of a server.
+
+Every route says which problems it may answer; bodies are documented by the models they are parsed with.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Annotated, Any, Literal
+
+from fastapi import FastAPI, Path, Query, Request, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+
+from agentenvs._version import __version__
+from agentenvs_servers import wire
+from agentenvs_servers.bodies import ClientGone
+from agentenvs_servers.documents import DESCRIPTION, answers, document, takes
+from agentenvs_servers.hall import Hall
+from agentenvs_servers.handlers import Answer, Handlers, answered
+from agentenvs_servers.hot import Front
+from agentenvs_servers.problems import MEDIA_TYPE, ProblemError
+from agentenvs_servers.settings import Settings
+from agentenvs_servers.worlds import host
+
+CONTROL = ("unauthorized", "wrong_scope")
+SESSION = (*CONTROL, "session_unknown")
+OPEN = (*SESSION, "closed", "expired")
+BODY = ("bad_json", "body_slow", "body_too_large", "media_type", "invalid_request")
+TURN = ("turn_past", "turn_conflict", "turn_ahead", "episode_ended", "action_too_large", "environment_failed")
+
+SessionPath = Annotated[str, Path(description="The session, as its create answered it.", max_length=200)]
+
+
+def make_app(
+    envs: Sequence[str], settings: Settings | None = None, options: Mapping[str, Any] | None = None, **hall: Any
+) -> Front:
+    """Return the ASGI application of a server.
+
+    Args:
+        envs: Ids or slugs of the environments to host.
+        settings: The limits.
+        options: What the operator sets of their options.
+        **hall: Further arguments of :class:`~agentenvs_servers.hall.Hall`, such as a clock.
+
+    Raises:
+        UserError: Some subclass: no such environment, or an option that none of them takes.
+    """
+    sessions = Hall(host(envs, options or {}), settings or Settings(), **hall)
+    handlers = Handlers(sessions)
+    app = FastAPI(
+        title="agentenvs",
+        version=__version__,
+        description=DESCRIPTION,
+        lifespan=_lifespan(sessions),
+        redirect_slashes=False,
+    )
+    _add_problems(app)
+    _add_public(app, handlers)
+    _add_sessions(app, handlers)
+    _add_episodes(app, handlers)
+    _add_agent(app, handlers)
+    app.openapi = lambda: document(app)  # type: ignore[method-assign]
+    return Front(app, handlers)
+
+
+def _lifespan(hall: Hall) -> Any:
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        task = asyncio.create_task(hall.run())
+        try:
+            yield
+        finally:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+            await hall.close()
+
+    return lifespan
+
+
+def _add_problems(app: FastAPI) -> None:
+    async def unknown(_: Request, error: Exception) -> Response:
+        status = error.status_code if isinstance(error, HTTPException) else 404
+        headers = dict(error.headers or {}) if isinstance(error, HTTPException) else {}
+        return _problem(ProblemError("method_unknown" if status == 405 else "route_unknown", headers=headers))
+
+    async def invalid(_: Request, error: Exception) -> Response:
+        faults = error.errors() if isinstance(error, RequestValidationError) else []
+        said = "; ".join(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in faults[:5])
+        return _problem(ProblemError("invalid_request", said))
+
+    async def gone(_: Request, __: Exception) -> Response:
+        return Response(status_code=400)  # nobody reads it
+
+    async def failed(_: Request, __: Exception) -> Response:
+        return _problem(ProblemError("internal"))
+
+    app.add_exception_handler(HTTPException, unknown)
+    app.add_exception_handler(RequestValidationError, invalid)
+    app.add_exception_handler(ClientGone, gone)
+    app.add_exception_handler(Exception, failed)
+
+
+def _problem(problem: ProblemError) -> Response:
+    return Response(problem.body, problem.status, problem.headers, MEDIA_TYPE)
+
+
+async def _sent(work: Awaitable[Answer]) -> Response:
+    answer = await answered(work)
+    return Response(answer.body, answer.status, dict(answer.headers), answer.media_type)
+
+
+def _headers(request: Request) -> dict[bytes, bytes]:
+    return dict(request.scope["headers"])
+
+
+def _add_public(app: FastAPI, handlers: Handlers) -> None:
+    @app.get("/health", tags=["server"], **answers(wire.HealthReply))
+    async def health() -> Response:
+        """Whether the process answers."""
+        return await _sent(handlers.health())
+
+    @app.get("/v1/envs", tags=["environments"], **answers(wire.EnvsReply, *CONTROL))
+    async def envs(request: Request) -> Response:
+        """The environments of this server."""
+        return await _sent(handlers.envs(_headers(request)))
+
+    @app.get("/v1/envs/{env:path}", tags=["environments"], **answers(wire.EnvReply, *CONTROL, "env_unknown"))
+    async def env(request: Request, env: Annotated[str, Path(description="Id or slug.")]) -> Response:
+        """All that may be known of an environment before it is played: spec, splits, options, budgets, score card."""
+        return await _sent(handlers.env(_headers(request), env))
+
+
+def _add_sessions(app: FastAPI, handlers: Handlers) -> None:
+    made = (*CONTROL, *BODY, "env_unknown", "key_conflict", "at_capacity", "draining", "option_refused", "task_unknown")
+
+    @app.post(
+        "/v1/sessions",
+        status_code=201,
+        tags=["sessions"],
+        **takes(wire.CreateBody),
+        **answers([wire.SessionReply, wire.GroupReply], *made, "sealed_closed", "environment_failed", status=201),
+    )
+    async def create(request: Request) -> Response:
+        """Make a session with its first episode; a group with ``count`` or ``tasks``."""
+        return await _sent(handlers.create(_headers(request), request.receive))
+
+    @app.get("/v1/sessions/{session}", tags=["sessions"], **answers(wire.StatusReply, *OPEN, "invalid_request"))
+    async def status(request: Request, session: SessionPath) -> Response:
+        """How the session stands: episode, turn, last answer; ending and verdict once its episode has ended."""
+        return await _sent(handlers.status(_headers(request), session))
+
+    @app.post("/v1/sessions/{session}/ping", tags=["sessions"], **answers(wire.PingReply, *OPEN, "invalid_request"))
+    async def ping(request: Request, session: SessionPath) -> Response:
+        """Keep the session alive."""
+        return await _sent(handlers.ping(_headers(request), session))
+
+    @app.delete(
+        "/v1/sessions/{session}",
+        tags=["sessions"],
+        **answers(wire.StatusReply, *SESSION, "expired", "invalid_request"),
+    )
+    async def close(
+        request: Request,
+        session: SessionPath,
+        ending: Annotated[
+            Literal["abandoned", "truncated"], Query(description="What becomes of a running episode.")
+        ] = "abandoned",
+    ) -> Response:
+        """Close the session; closing it again answers the same."""
+        return await _sent(handlers.close(_headers(request), session, ending))
+
+
+def _add_episodes(app: FastAPI, handlers: Handlers) -> None:
+    reset_may = (*OPEN, *BODY, "key_conflict", "episode_conflict", "episodes_spent", "split_exhausted", "task_unknown")
+
+    @app.post(
+        "/v1/sessions/{session}/reset",
+        tags=["episodes"],
+        **takes(wire.ResetBody),
+        **answers(wire.EpisodeReply, *reset_may, "sealed_closed", "environment_failed"),
+    )
+    async def reset(request: Request, session: SessionPath) -> Response:
+        """End the episode that ``ends`` names and begin another."""
+        return await _sent(handlers.reset(_headers(request), request.receive, session))
+
+    @app.post(
+        "/v1/sessions/{session}/step",
+        tags=["episodes"],
+        **takes(wire.StepBody),
+        **answers([wire.StepReply, wire.TracedReply], *OPEN, *BODY, *TURN, "episode_conflict"),
+    )
+    async def step(request: Request, session: SessionPath) -> Response:
+        """Play a turn; the last turn asked again is answered again, byte for byte."""
+        return await _sent(handlers.step(_headers(request), request.receive, session))
+
+    @app.get(
+        "/v1/sessions/{session}/trace",
+        tags=["episodes"],
+        **answers(wire.TracesReply, *OPEN, "trace_off", "invalid_request"),
+    )
+    async def trace(
+        request: Request,
+        session: SessionPath,
+        start: Annotated[int, Query(alias="from", ge=1, le=2**53, description="The first turn wanted.")] = 1,
+    ) -> Response:
+        """The traces of the current episode, for a session that keeps them."""
+        return await _sent(handlers.traces(_headers(request), session, start))
+
+    @app.get(
+        "/v1/sessions/{session}/record",
+        tags=["episodes"],
+        **answers(None, *SESSION, "episode_unknown", "episode_running", "invalid_request"),
+    )
+    async def record(
+        request: Request,
+        session: SessionPath,
+        episode: Annotated[str | None, Query(max_length=200, description="The last one where left out.")] = None,
+    ) -> Response:
+        """The record of an ended episode, as JSON Lines; kept for the retention time after the session is over."""
+        return await _sent(handlers.record(_headers(request), session, episode))
+
+
+def _add_agent(app: FastAPI, handlers: Handlers) -> None:
+    @app.get("/v1/agent", tags=["agent"], **answers(wire.AgentReply, "unauthorized", "closed", "expired"))
+    async def agent(request: Request) -> Response:
+        """What the holder of an agent key may see of its episode."""
+        return await _sent(handlers.agent(_headers(request)))
+
+    @app.post(
+        "/v1/agent/step",
+        tags=["agent"],
+        **takes(wire.AgentStepBody),
+        **answers(wire.StepReply, "unauthorized", "closed", "expired", *BODY, *TURN),
+    )
+    async def agent_step(request: Request) -> Response:
+        """Play a turn of the key's episode; the same promises as the session's step."""
+        return await _sent(handlers.agent_step(_headers(request), request.receive))

@@ -1,0 +1,130 @@
+"""What a request does: one function a route, from raw bytes to an answer, whoever routes it.
+
+The framework and the plain fast path in front of it call the same functions, so that they cannot differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Mapping
+from typing import NamedTuple, cast
+
+from agentenvs.core.verdict import Ending
+from agentenvs_servers import auth, bodies
+from agentenvs_servers.bodies import Receive
+from agentenvs_servers.dumping import dump
+from agentenvs_servers.hall import Hall
+from agentenvs_servers.problems import MEDIA_TYPE, ProblemError
+from agentenvs_servers.wire import AgentStepBody, CreateBody, ResetBody, StepBody
+
+JSON_TYPE = "application/json"
+RECORD_TYPE = "application/jsonl"
+
+Headers = Mapping[bytes, bytes]
+
+
+class Answer(NamedTuple):
+    """An answer, ready to be sent."""
+
+    status: int
+    body: bytes
+    media_type: str = JSON_TYPE
+    headers: Mapping[str, str] = {}
+
+
+async def answered(work: Awaitable[Answer]) -> Answer:
+    """Return the answer of a handler; a problem is one too."""
+    try:
+        return await work
+    except ProblemError as problem:
+        return Answer(problem.status, problem.body, MEDIA_TYPE, problem.headers)
+
+
+class Handlers:
+    """The routes of the native protocol.
+
+    Args:
+        hall: The sessions.
+    """
+
+    def __init__(self, hall: Hall) -> None:
+        self.hall = hall
+        self._settings = hall.settings
+
+    async def health(self) -> Answer:
+        """Say that the process answers."""
+        return Answer(200, b'{"status":"healthy"}')
+
+    async def envs(self, headers: Headers) -> Answer:
+        """List the environments."""
+        auth.control(headers, self._settings)
+        return Answer(200, dump({"envs": [world.line() for world in self.hall.worlds.values()]}))
+
+    async def env(self, headers: Headers, name: str) -> Answer:
+        """Describe an environment."""
+        auth.control(headers, self._settings)
+        return Answer(200, dump(self.hall.world(name).describe()))
+
+    async def create(self, headers: Headers, receive: Receive) -> Answer:
+        """Make sessions."""
+        tenant = auth.control(headers, self._settings)
+        body = bodies.parse(CreateBody, await bodies.read(receive, headers, self._settings))
+        return Answer(201, await self.hall.create(body, tenant))
+
+    async def reset(self, headers: Headers, receive: Receive, session: str) -> Answer:
+        """Begin another episode."""
+        auth.control(headers, self._settings)
+        async with self.hall.using(session) as found:
+            body = bodies.parse(ResetBody, await bodies.read(receive, headers, self._settings))
+            return Answer(200, await found.reset(body))
+
+    async def step(self, headers: Headers, receive: Receive, session: str) -> Answer:
+        """Play a turn."""
+        auth.control(headers, self._settings)
+        async with self.hall.using(session) as found:
+            body = bodies.parse(StepBody, await bodies.read(receive, headers, self._settings))
+            return Answer(200, await found.step(body.episode, body.turn, body.action, trace=body.trace))
+
+    async def status(self, headers: Headers, session: str) -> Answer:
+        """Tell how a session stands."""
+        auth.control(headers, self._settings)
+        async with self.hall.using(session) as found:
+            return Answer(200, await found.status())
+
+    async def traces(self, headers: Headers, session: str, start: int) -> Answer:
+        """Return past traces."""
+        auth.control(headers, self._settings)
+        async with self.hall.using(session) as found:
+            return Answer(200, await found.traces(start))
+
+    async def record(self, headers: Headers, session: str, episode: str | None) -> Answer:
+        """Return a record."""
+        auth.control(headers, self._settings)
+        async with self.hall.using(session) as found:
+            return Answer(200, await found.record(episode), RECORD_TYPE)
+
+    async def ping(self, headers: Headers, session: str) -> Answer:
+        """Keep a session alive."""
+        auth.control(headers, self._settings)
+        async with self.hall.using(session) as found:
+            found.must_be_open()
+        idle, absolute = self.hall.left(found)
+        return Answer(200, dump({"idle": idle, "absolute": absolute}))
+
+    async def close(self, headers: Headers, session: str, ending: str) -> Answer:
+        """Close a session; a closed one answers the same again."""
+        auth.control(headers, self._settings)
+        async with self.hall.using(session) as found:
+            if found.over is not None and found.over[0] == "expired":
+                found.must_be_open()
+            return Answer(200, await self.hall.end(found, "closed", cast("Ending", ending)))
+
+    async def agent(self, headers: Headers) -> Answer:
+        """Show an agent its episode."""
+        async with self.hall.playing(auth.bearer(headers)) as (found, episode):
+            return Answer(200, await found.agent_view(episode))
+
+    async def agent_step(self, headers: Headers, receive: Receive) -> Answer:
+        """Play a turn of the key's episode."""
+        async with self.hall.playing(auth.bearer(headers)) as (found, episode):
+            body = bodies.parse(AgentStepBody, await bodies.read(receive, headers, self._settings))
+            return Answer(200, await found.agent_step(episode, body.turn, body.action))

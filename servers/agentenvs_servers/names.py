@@ -1,0 +1,49 @@
+"""The three names: episodes in public, sessions and agent keys in secret.
+
+``episode_id`` names an episode in logs, records and metrics. A session controls; an agent key observes and steps one
+episode. Both begin with the routing token of the worker that made them, so that a proxy can hash on it, and end in 256
+random bits. They are looked up by digest: how long a look-up takes tells nothing about the secrets that exist.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+
+_SESSION = re.compile(r"[0-9a-f]{8}\.s\.[\w-]{43}")
+_AGENT = re.compile(r"[0-9a-f]{8}\.a\.[\w-]{43}")
+
+
+class Names:
+    """Makes names for one worker."""
+
+    def __init__(self) -> None:
+        self.route = secrets.token_hex(4)
+        self._salt = secrets.token_bytes(32)
+
+    def session(self) -> str:
+        """Return a new session."""
+        return f"{self.route}.s.{secrets.token_urlsafe(32)}"
+
+    def agent(self) -> str:
+        """Return a new agent key."""
+        return f"{self.route}.a.{secrets.token_urlsafe(32)}"
+
+    def episode(self) -> str:
+        """Return a new episode id; unique, and no secret."""
+        return f"ep-{secrets.token_hex(12)}"
+
+    def lookup(self, secret: str) -> bytes:
+        """Return what a secret is kept and found under."""
+        return hashlib.blake2b(secret.encode("utf-8", "surrogatepass"), key=self._salt, digest_size=32).digest()
+
+
+def is_session(name: str) -> bool:
+    """Return whether a name has the form of a session."""
+    return _SESSION.fullmatch(name) is not None
+
+
+def is_agent_key(name: str) -> bool:
+    """Return whether a name has the form of an agent key."""
+    return _AGENT.fullmatch(name) is not None

@@ -1,0 +1,132 @@
+"""Runs a server: in this thread until it is told to stop, or in a thread of its own for as long as somebody needs it.
+
+uvicorn with uvloop and httptools, its own access log off: addresses hold secrets, so none may reach a log.
+"""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import uvicorn
+
+from agentenvs.core.errors import ConfigError, ServiceError
+from agentenvs_servers import auth
+from agentenvs_servers.app import make_app
+from agentenvs_servers.settings import Settings
+
+STOP_SECONDS = 10
+"""How long running requests are waited for when the server stops."""
+
+START_SECONDS = 30.0
+
+
+class _Server(uvicorn.Server):
+    """A server that tells when it has come up, and leaves signals to whoever runs it."""
+
+    def __init__(self, config: uvicorn.Config, up: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._up = up
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Come up, and say so."""
+        await super().startup(sockets)
+        if self.started:
+            self._up()
+
+
+def serve(
+    envs: Sequence[str],
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    settings: Settings | None = None,
+    options: Mapping[str, Any] | None = None,
+    insecure: bool = False,
+    up: Callable[[str], None] = lambda url: None,
+) -> None:
+    """Serve until SIGINT or SIGTERM.
+
+    Args:
+        envs: Ids or slugs of the environments to host.
+        host: Address to listen on; beyond this machine only with a token.
+        port: Port; 0 for a free one.
+        settings: The limits.
+        options: What the operator sets of the environments' options.
+        insecure: Serve beyond this machine without a token.
+        up: Told the address once it answers.
+
+    Raises:
+        ConfigError: Beyond this machine without a token, or the address cannot be had.
+        UserError: Some other subclass: no such environment or option.
+    """
+    settings = settings or Settings()
+    auth.refuse_open_doors(host, settings, insecure=insecure)
+    app = make_app(envs, settings, options)
+    with _listening(host, port) as sock:
+        url = _url(host, sock)
+        _Server(_config(app), lambda: up(url)).run([sock])
+
+
+@contextmanager
+def background(
+    envs: Sequence[str], settings: Settings | None = None, options: Mapping[str, Any] | None = None
+) -> Iterator[str]:
+    """Serve on a free port of this machine, in a thread; yields the address.
+
+    Raises:
+        ServiceError: It did not come up.
+        UserError: Some subclass: no such environment or option.
+    """
+    app = make_app(envs, settings, options)
+    up = threading.Event()
+    with _listening("127.0.0.1", 0) as sock:
+        server = _Server(_config(app), up.set)
+        thread = threading.Thread(target=server.run, args=([sock],), name="agentenvs-server", daemon=True)
+        thread.start()
+        try:
+            if not up.wait(START_SECONDS):
+                raise ServiceError("the server did not come up", why=f"it had {START_SECONDS:g} s")
+            yield _url("127.0.0.1", sock)
+        finally:
+            server.should_exit = True
+            thread.join(STOP_SECONDS + 5)
+
+
+def _config(app: Any) -> uvicorn.Config:
+    logging.getLogger("agentenvs.server").setLevel(logging.INFO)
+    return uvicorn.Config(
+        app,
+        access_log=False,
+        log_level="warning",
+        server_header=False,
+        timeout_graceful_shutdown=STOP_SECONDS,
+        lifespan="on",
+    )
+
+
+@contextmanager
+def _listening(host: str, port: int) -> Iterator[socket.socket]:
+    """Give a listening socket; made here, so that an address that cannot be had is told as the mistake it is."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            sock.bind((host.strip("[]"), port))
+        except (OSError, OverflowError) as error:
+            raise ConfigError(
+                f"cannot listen on {host} port {port}", why=str(error), fix="choose another --port, or 0 for a free one"
+            ) from error
+        yield sock
+    finally:
+        sock.close()
+
+
+def _url(host: str, sock: socket.socket) -> str:
+    shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, host)  # noqa: S104 - a comparison, nothing is bound
+    return f"http://{f'[{shown}]' if ':' in shown and not shown.startswith('[') else shown}:{sock.getsockname()[1]}"
