@@ -76,11 +76,12 @@ def _options(envs: list[str], pairs: list[str], data: str | None) -> dict[str, A
 
     read: dict[str, Any] = {}
     for env in envs:
-        known = {option.name for option in registry.spec(env).options}
+        spec = registry.spec(env)
+        known = {option.name for option in spec.options}
         mine = [pair for pair in pairs if len(envs) == 1 or pair.partition("=")[0] in known]
-        read |= making.parse_options(mine, env)
+        read |= making.parse_options(mine, spec)
         if data is not None and (len(envs) == 1 or "data" in known):
-            read = making.with_data(env, read, data)
+            read = making.with_data(spec, read, data)
     return read
 
 
