@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import secrets
 import shlex
 import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
@@ -28,7 +30,9 @@ _MOST_FAILURES = 5
 _Policy: TypeAlias = Annotated[
     str,
     typer.Option(
-        "--policy", help="A player of the environment, openai, or MODULE:FACTORY.", autocompletion=completing.policies
+        "--policy",
+        help="A player of the environment, openai, MODULE:FACTORY, or exec:'COMMAND' (one process an episode).",
+        autocompletion=completing.policies,
     ),
 ]
 _Stream: TypeAlias = Annotated[
@@ -52,6 +56,7 @@ def add_to(app: typer.Typer) -> None:
         "eval household --policy my_module:MyPolicy -o admissible=true --fail-under 0.5",
         "eval household --policy my_module:Learner --stream 3,1,2 --reward-visible true",
         "eval household --policy expert --url http://127.0.0.1:8000 --concurrency 16",
+        "eval household --policy exec:'python my_agent.py' --concurrency 4 --episode-seconds 600",
         "eval household --policy openai --model m --base-url http://localhost:8000/v1 --protocol react",
     )
     app.command("eval", epilog=shown)(evaluate)
@@ -128,8 +133,14 @@ def evaluate(
     if dry_run:
         _dry(config, as_json)
         return
-    with console.progress(f"{env} {policy}", "won") as progress, console.files(), console.own_output(), _winding_down():
-        result = run.evaluate(config, progress)
+    with (
+        console.progress(f"{env} {policy}", "won") as progress,
+        console.files(),
+        console.own_output(),
+        _winding_down(),
+        _server_for(config) as served,
+    ):
+        result = run.evaluate(served, progress)
     _show(result, lambda command: _ready(command, option, data, url), as_json)
     raise typer.Exit(_exit_code(result, fail_under))
 
@@ -264,6 +275,23 @@ def _show(result: RunResult, ready: Callable[[str], str], as_json: bool) -> None
     typer.echo(f"report: {result.folder / 'report.html'}")
     for what, command in next_steps(read):
         console.message(f"{what}: {ready(command)}" if command else what)
+
+
+@contextmanager
+def _server_for(config: RunConfig) -> Iterator[RunConfig]:
+    """Serve what a program is to play where no server was named; for its agent keys, and for nothing else of its."""
+    from agentenvs.harness.program import is_program
+
+    if config.url is not None or not is_program(config.policy):
+        yield config
+        return
+    from agentenvs_servers.run import background
+    from agentenvs_servers.settings import Settings
+
+    token = secrets.token_urlsafe()
+    machine = {name: config.options[name] for name in config.stage().machine_options(config.options)}
+    with background([config.env], Settings(tokens=(token,)), machine) as url:
+        yield replace(config, url=url, token=token)
 
 
 @contextmanager

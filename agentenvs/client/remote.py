@@ -53,6 +53,11 @@ class _Known:
         return self._endpoint.host
 
     @property
+    def url(self) -> str:
+        """Where the server is, as a player of an agent key is told."""
+        return f"{self._endpoint.url.scheme}://{self._endpoint.host}{self._endpoint.path}"
+
+    @property
     def spec(self) -> EnvSpec:
         """What the environment says of itself; without its class and players, which are the server's affair."""
         return self._session.described.spec
@@ -241,6 +246,15 @@ class RemoteEnv(_Known):
         """Play one turn in a thread; like :meth:`step` otherwise. :class:`AsyncRemoteEnv` needs none."""
         return await asyncio.to_thread(self.step, action)
 
+    def look(self) -> bool:
+        """Ask how far the episode is, which somebody else plays with :attr:`agent_key`; return whether it has ended.
+
+        Raises:
+            EpisodeNotStarted: Before the first reset.
+            ServiceError: The server stays away or refuses.
+        """
+        return self._carry(self._session.look())
+
     def finish(self, ending: Ending) -> Verdict:
         """End the episode, if it has not ended, and return its verdict; ending it closes the session.
 
@@ -366,6 +380,10 @@ class AsyncRemoteEnv(_Known):
     async def astep(self, action: Any) -> StepResult:
         """Play one turn: the same as :meth:`step`, under the name it has in process."""
         return await self.step(action)
+
+    async def look(self) -> bool:
+        """Ask how far the episode is, which somebody else plays; see :meth:`RemoteEnv.look`."""
+        return await self._line.carry(self._session.look())
 
     async def finish(self, ending: Ending) -> Verdict:
         """End the episode, if it has not ended, and return its verdict; see :meth:`RemoteEnv.finish`."""

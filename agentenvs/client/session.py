@@ -208,6 +208,25 @@ class Session:
             yield from self._settle()
         return result
 
+    def look(self) -> Dialogue[bool]:
+        """Ask how far the episode is, which somebody else plays with its agent key; return whether it has ended.
+
+        Raises:
+            EpisodeNotStarted: Before the first reset.
+            ServiceError: The server stays away or refuses.
+        """
+        _ = self.begun
+        if self._ended is None:
+            answer = yield Call("GET", self._record_path or "")
+            if problem_code(answer) in _GONE:
+                self._over = True
+                yield from self._close("abandoned")
+            else:
+                self.turn, over = read(answer, self.host, lambda form: (int(form["turn"]), form["ending"] is not None))
+                if over:
+                    self._over, self._ended = True, read(answer, self.host, self._take_end)
+        return self._over
+
     def finish(self, ending: Ending) -> Dialogue[Verdict]:
         """End the episode where it has not ended, and return its verdict; ending it closes the session.
 

@@ -209,11 +209,11 @@ class Rollout:
         env, policy = self.recorded.env, self._policy
         observation: Observation = self._world(self.recorded.reset, self._ref)
         self._words.first = observation.text
-        _guarded("abandoned", policy.reset, env.spec, self._world(env.task))
+        guarded("abandoned", policy.reset, env.spec, self._world(env.task))
         if isinstance(policy, Privileged):
-            _guarded("abandoned", policy.reveal, self._world(lambda: self.recorded.scenario))
+            guarded("abandoned", policy.reveal, self._world(lambda: self.recorded.scenario))
         while env.ending is None and not stop():
-            action = _guarded("abandoned", self._act, observation)
+            action = guarded("abandoned", self._act, observation)
             result: StepResult = self._world(self.recorded.step, action)
             self._words.add(action, result)
             observation = result.observation
@@ -222,7 +222,7 @@ class Rollout:
         with self._busy:
             if self._claim.locked():
                 raise _Cut
-            return _guarded("aborted", call, *arguments)
+            return guarded("aborted", call, *arguments)
 
     def _act(self, observation: Observation) -> Any:
         action = self._policy.act(observation)
@@ -293,7 +293,7 @@ class _Words:
         )
 
 
-def _guarded(ending: Ending, call: Callable[..., Any], *arguments: Any) -> Any:
+def guarded(ending: Ending, call: Callable[..., Any], *arguments: Any) -> Any:
     """Call what others wrote; whatever it raises becomes a failure that says whose it was."""
     try:
         return call(*arguments)

@@ -26,6 +26,7 @@ from agentenvs.core.task import TaskRef
 from agentenvs.harness import folder as folders
 from agentenvs.harness import manifest as manifests
 from agentenvs.harness.policies import PolicyFactory, resolve, source_digest, wanted_options
+from agentenvs.harness.program import is_program, program
 from agentenvs.harness.rollout import Episode, EpisodeSummary
 from agentenvs.harness.stage import Stage
 from agentenvs.harness.summary import summarize
@@ -152,7 +153,14 @@ def plan(config: RunConfig) -> Plan:
         options, budgets = env.public_options(), env.declared_budgets()
     finally:
         env.close()
-    return Plan(stage, split, indices, resolve(config.policy, spec, config.settings), options, budgets)
+    return Plan(stage, split, indices, _factory(config, spec), options, budgets)
+
+
+def _factory(config: RunConfig, spec: EnvSpec) -> PolicyFactory:
+    if is_program(config.policy):
+        program(config.policy, config.url, config.episode_seconds)  # a mistake in it is to be told now
+        return lambda: program(config.policy, config.url, config.episode_seconds)
+    return resolve(config.policy, spec, config.settings)
 
 
 def evaluate(config: RunConfig, progress: Progress | None = None) -> RunResult:
@@ -184,7 +192,7 @@ def evaluate(config: RunConfig, progress: Progress | None = None) -> RunResult:
         [TaskRef(planned.split.name, index) for index in planned.indices],
         table.add,
         shown=partial(shown_episode, config.reward_visible, planned.spec) if stream else None,
-        seconds=config.episode_seconds,
+        seconds=None if is_program(config.policy) else config.episode_seconds,
     )
     crew.run(policies)
     result = _write_end(config, planned, folder, table.episodes, policies[0], crew.interrupted)

@@ -22,7 +22,9 @@ from agentenvs.core.playable import Playable
 from agentenvs.core.policy import Learner, Policy
 from agentenvs.core.task import TaskRef
 from agentenvs.core.verdict import Ending
+from agentenvs.harness.execution import ProgramRollout
 from agentenvs.harness.policies import PolicyFactory
+from agentenvs.harness.program import Program
 from agentenvs.harness.rollout import Episode, Rollout
 
 WIND_DOWN_SECONDS = 5.0
@@ -176,7 +178,8 @@ class _Worker(threading.Thread):
             self._env = self._crew.make_env()
         learner = self._policy if isinstance(self._policy, Learner) else None
         library = None if learner is None else _library(learner)
-        rollout = Rollout(self._env, self._policy, ref, number=number, library=library)
+        kind = ProgramRollout if isinstance(self._policy, Program) else Rollout
+        rollout = kind(self._env, self._policy, ref, number=number, library=library)
         self.rollout = rollout
         episode = rollout.run(self._crew.stop.is_set)
         self.rollout = None
