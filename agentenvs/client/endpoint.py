@@ -87,7 +87,10 @@ def _parsed(url: str) -> httpx.URL:
         raise ConfigError("the URL of the server is none", fix="write http://HOST:PORT or https://HOST")
     if parsed.userinfo or parsed.query or parsed.fragment:
         # It may be a secret, and URLs stand in messages and manifests.
-        raise ConfigError("the URL of the server has a user, a query or a fragment", fix="give the token as token=")
+        raise ConfigError(
+            "the URL of the server has a user, a query or a fragment",
+            fix="give a token as token=, or in AGENTENVS_TOKEN",
+        )
     return parsed
 
 

@@ -36,7 +36,11 @@ _COUNTERPARTS: Mapping[str, type[AgentEnvsError]] = {
     "environment_failed": ContractError,
 }
 
-_FIXES: Mapping[str, str] = {"unauthorized": "give token=, or set AGENTENVS_TOKEN, to one of the server's tokens"}
+_URL_FIX = "check the URL: it ends where /v1 begins"
+_FIXES: Mapping[str, str] = {
+    "route_unknown": _URL_FIX,
+    "unauthorized": "give token=, or set AGENTENVS_TOKEN, to one of the server's tokens",
+}
 
 
 class ProblemReply(ServiceError):
@@ -59,7 +63,7 @@ def refusal(answer: Answer, host: str) -> AgentEnvsError:
         return ServiceError(
             f"what answers at {host} is no agentenvs server",
             why=f"it answers with status {answer.status} and no problem of this protocol",
-            fix="check the URL: it ends where /v1 begins",
+            fix=_URL_FIX,
         )
     title, detail, fix = (said.get(name, "") for name in ("title", "detail", "fix"))
     counterpart = _COUNTERPARTS.get(code)

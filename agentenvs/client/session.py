@@ -173,6 +173,8 @@ class Session:
             "player": {"privileged": privileged, "library": library},
         }
         answer = yield from self._reset(body)
+        if problem_code(answer) == "environment_failed":
+            self._over = True  # what ran was ended before the world failed to begin anew
         begins = read(answer, self.host, begun)
         if begins.task.ref != ref:
             raise ServiceError(f"{self.host} plays {begins.task.ref}, not {ref}", fix="report it to its operator")

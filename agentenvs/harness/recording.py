@@ -65,6 +65,7 @@ class Served:
         self._privileged = privileged
         self._library = library
         self._record: bytes | None = None
+        self._begun = False
 
     @property
     def scenario(self) -> Any:
@@ -78,12 +79,14 @@ class Served:
     @property
     def ended(self) -> bool:
         """Whether the episode has ended."""
-        return self._record is not None or self.env.ending is not None
+        return self._record is not None or (self._begun and self.env.ending is not None)
 
     def reset(self, ref: TaskRef | None = None) -> Observation:
         """Begin an episode; see :meth:`RemoteEnv.reset`."""
-        self._record = None
-        return self.env.reset(ref, privileged=self._privileged, library=self._library)
+        self._record, self._begun = None, False
+        observation = self.env.reset(ref, privileged=self._privileged, library=self._library)
+        self._begun = True
+        return observation
 
     def step(self, action: Any) -> StepResult:
         """Play a turn; see :meth:`RemoteEnv.step`."""

@@ -50,7 +50,7 @@ def _both(tmp_path: Path, url: str, policy: Any, env: str = "stairs", **config: 
     )
 
 
-def _same(here: RunResult, there: RunResult, *, failed: bool = False) -> None:
+def _same(here: RunResult, there: RunResult) -> None:
     """Hold that two runs are equal in all that is about the episodes."""
     for part in ("summary.json", "episodes.jsonl"):
         lines = [sorted((run.folder / part).read_bytes().splitlines()) for run in (here, there)]
@@ -121,12 +121,9 @@ def test_an_interrupt_abandons(tmp_path: Path, url: str, monkeypatch: pytest.Mon
 
 
 class Unplugger(playroom.Climber):
-    """Pulls the plug of the line in its second turn on index 2, and plugs it in again for index 4."""
+    """Pulls the plug of the line in its second turn on index 2."""
 
     relay: Relay
-
-    def reset(self, spec: Any, task: Any) -> None:
-        super().reset(spec, task)
 
     def act(self, observation: Any) -> Any:
         if self.task.ref.index == 2 and observation.text == "Step 1.":
@@ -134,21 +131,20 @@ class Unplugger(playroom.Climber):
         return "up"
 
 
-def test_a_server_that_goes_away_costs_its_episodes_and_no_more(tmp_path: Path, url: str) -> None:
+def test_a_server_that_goes_away_costs_the_running_episode_and_ends_the_run(tmp_path: Path, url: str) -> None:
     with relaying(url) as relay:
         Unplugger.relay = relay
-        there = _run(tmp_path, "there", f"{__name__}:Unplugger", url=relay.url)
-    endings = [episode.ending for episode in there.episodes]
-    assert endings == ["terminated", "terminated", "aborted", "aborted", "aborted", "aborted"]
-    assert there.complete
-    assert not there.clean
+        with pytest.raises(ServiceError, match="stays away"):
+            _run(tmp_path, "there", f"{__name__}:Unplugger", url=relay.url)
+    there = read_run(tmp_path / "there")
+    assert [episode["ending"] for episode in there.episodes] == ["terminated", "terminated", "aborted"]
+    assert not there.manifest.complete
     lost = there.episodes[2]
-    assert lost.error.startswith("the server at 127.0.0.1:")
-    assert (lost.reward, lost.success, lost.turns, lost.scenario_digest) == (0.0, False, 0, None)
+    assert lost["error"].startswith("the server at 127.0.0.1:")
+    assert (lost["reward"], lost["success"], lost["turns"], lost["scenario_digest"]) == (0.0, False, 0, None)
     records = list(read_records(there.folder))
     assert all(replay(record).equal and rescore(record).equal for record in records)
     assert records[2].header["observation"] is None
-    read_run(there.folder)
 
 
 class Hider(playroom.Climber):
@@ -174,7 +170,7 @@ def test_the_record_of_another_episode_is_refused(tmp_path: Path, url: str) -> N
     with relaying(url) as relay:
         good = _run(tmp_path, "good", playroom.Climber, url=url, episodes=1)
         record = (good.folder / "records/000000.jsonl").read_bytes()
-        relay.fault = lambda number, method, path: record if "/record" in path else None
+        relay.fault = lambda number, method, path: (200, {}, record) if "/record" in path else None
         there = _run(tmp_path, "there", playroom.Climber, url=relay.url, episodes=2)
     assert [episode.ending for episode in there.episodes] == ["terminated", "aborted"]
     assert "is of another episode" in there.episodes[1].error
