@@ -7,9 +7,6 @@ JOBS   ?= 2
 
 # Real ALFWorld games, where there are some: make demo DATA=/path/to/json_2.1.1
 DATA ?= $(ALFWORLD_DATA)
-REAL := $(if $(DATA),--data "$(DATA)" --split valid_seen)
-
-PLAYERS := oracle expert prior random noop
 
 BIN := $(VENV)/bin
 
@@ -22,12 +19,8 @@ help:  ## show this list
 $(VENV)/.stamp: pyproject.toml scripts/venv.sh
 	@PYTHON="$(PYTHON)" sh scripts/venv.sh $(VENV)
 
-demo: $(VENV)/.stamp  ## watch five players in household worlds: a table and a report
-	@rm -rf runs/demo
-	@for policy in $(PLAYERS); do \
-	  $(BIN)/agentenvs eval household --policy $$policy --out runs/demo/$$policy $(REAL) || exit $$?; \
-	done
-	@$(BIN)/agentenvs compare $(PLAYERS:%=runs/demo/%) --report runs/demo/report.html
+demo: $(VENV)/.stamp  ## start a server and watch three players on it: a table and a report with pictures
+	@sh scripts/demo.sh $(BIN) runs/demo $(if $(DATA),--data "$(DATA)")
 
 test: $(VENV)/.stamp  ## run the tests
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup $(ARGS)

@@ -39,6 +39,9 @@ def serve(
         Path | None,
         typer.Option(help=f"File of tokens, one a line, that control sessions; ${TOKEN_VARIABLE} otherwise."),
     ] = None,
+    url_file: Annotated[
+        Path | None, typer.Option(help="Write the address here once it answers; for scripts, with --port 0.")
+    ] = None,
     insecure: Annotated[bool, typer.Option("--insecure", help="Serve beyond this machine without a token.")] = False,
     option: arguments.Option = [],  # noqa: B006 - typer reads the default
     data: arguments.Data = None,
@@ -66,8 +69,18 @@ def serve(
         settings=settings,
         options=_options(envs, option, data),
         insecure=insecure,
-        up=lambda url: console.message(f"serving {', '.join(envs)} at {url} (routes: {url}/docs); Ctrl-C stops"),
+        up=lambda url: _tell(envs, url, url_file),
     )
+
+
+def _tell(envs: list[str], url: str, url_file: Path | None) -> None:
+    """Say that the server answers."""
+    if url_file is not None:
+        with console.files():
+            fresh = url_file.with_name(f"{url_file.name}.tmp")
+            fresh.write_text(f"{url}\n", encoding="utf-8")
+            fresh.replace(url_file)  # so that nobody reads half an address
+    console.message(f"serving {', '.join(envs)} at {url} (routes: {url}/docs); Ctrl-C stops")
 
 
 def _options(envs: list[str], pairs: list[str], data: str | None) -> dict[str, Any]:
