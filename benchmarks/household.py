@@ -5,7 +5,7 @@ clock, so that choosing an action is not measured. Every figure is CPU time of t
 the best of several rounds, because other work on the machine only ever adds. Peers run in the same process where they
 are installed: ``alfworld`` on the same game files, ``textworld_express`` on a game of its own.
 
-    python benchmarks/household.py                      # the built-in rooms
+    python benchmarks/household.py                      # generated rooms (and what it costs to make them)
     python benchmarks/household.py --data json_2.1.1    # real game files
 """
 
@@ -24,6 +24,7 @@ import agentenvs
 from agentenvs.core.environment import Environment
 from agentenvs.core.streams import Stream, scenario_key
 from agentenvs.core.task import TaskRef
+from agentenvs.envs.household.propose import propose
 
 ROUNDS = 5
 WALK_STEPS = 50
@@ -130,11 +131,24 @@ def measure(data: str | None, split: str, count: int) -> list[Row]:
         Row("step, admissible list", steps_per_second(walks, data, admissible=True), "steps/s", "60,000"),
         Row("step, full trace", steps_per_second(walks, data, trace=True), "steps/s", "10,000"),
         Row("step, shaping", steps_per_second(walks, data, shaping=True), "steps/s", "-"),
+        *generating(data),
         Row("fork", microseconds(env.fork, 2000), "µs", "<= 20"),
         Row("reset, cached scenario", microseconds(lambda: env.reset(walks[0].ref), 500), "µs", "<= 300"),
         Row("snapshot", microseconds(env.snapshot, 200), "µs", "-"),
         Row("memory of a live episode", kib_an_episode(walks, data), "KiB", "<= 60"),
     ]
+
+
+def generating(data: str | None, count: int = 100) -> list[Row]:
+    """Return what it costs to propose and prove a scenario, by split; nothing where real games are measured."""
+    if data is not None:
+        return []
+    rows = []
+    for split in ("train", "dev"):
+        keys = iter([scenario_key("household", f"benchmark {split}", index) for index in range(ROUNDS * count)])
+        cost = microseconds(lambda keys=keys, split=split: propose(next(keys), split, "mixed"), count)  # type: ignore[misc]
+        rows.append(Row(f"propose and prove, {split}", cost, "µs", "<= 3000"))
+    return rows
 
 
 def peers(data: str | None) -> list[Row]:
@@ -206,11 +220,11 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", help="folder json_2.1.1 of real games, or its parent")
-    parser.add_argument("--split", help="split to walk in (default: builtin, or valid_train with --data)")
+    parser.add_argument("--split", help="split to walk in (default: train, or valid_train with --data)")
     parser.add_argument("--walks", type=int, default=60, help="number of walks of 50 steps")
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     args = parser.parse_args()
-    rows = measure(args.data, args.split or ("valid_train" if args.data else "builtin"), args.walks)
+    rows = measure(args.data, args.split or ("valid_train" if args.data else "train"), args.walks)
     rows += peers(args.data)
     if args.json:
         print(json.dumps([row._asdict() for row in rows]))

@@ -105,10 +105,13 @@ def _players(spec: EnvSpec) -> list[str]:
     bands = tomllib.loads(card.read_text()).get("bands", []) if card.is_file() else []
     known = ", ".join(f"`{name}`" for name in spec.players)
     rows = [
-        (band["player"], band["split"], band["episodes"], band["limit"], band["success"], band.get("steps", ""))
+        (
+            *(band[name] for name in ("player", "split", "episodes", "limit", "success", "steps")),
+            ", ".join(f"{name} = {json.dumps(value)}" for name, value in band.get("options", {}).items()),
+        )
         for band in bands
     ]
-    headings = ("player", "split", "episodes", "limit", "success", "mean steps")
+    headings = ("player", "split", "episodes", "limit", "success", "mean steps", "options")
     return ["## Players", f"Built in: {known}.", *([_table(headings, rows)] if rows else [])]
 
 

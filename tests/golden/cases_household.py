@@ -1,4 +1,8 @@
-"""Golden cases of the household: every built-in room, loaded, proved and played, in each profile and both texts."""
+"""Golden cases of the household.
+
+Every built-in room, loaded, proved and played, in each profile and both texts; generated rooms of every split and rung
+of the difficulty ladder, with their proofs.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +10,17 @@ from agentenvs.core import registry
 from agentenvs.core.canon import digest
 from agentenvs.core.environment import Environment
 from agentenvs.core.record import Recorded, parse_records
-from agentenvs.core.streams import Stream, scenario_key
+from agentenvs.core.streams import Stream, scenario_key, sealed_key
 from agentenvs.core.task import TaskRef
+from agentenvs.envs.household.propose import propose
 from agentenvs.harness.policies import resolve
 from agentenvs.harness.rollout import play
+from agentenvs_scenarios.household.furnish import layout_digest
+from agentenvs_scenarios.household.generate import SEALED, SPLITS
+from agentenvs_scenarios.household.ladder import MIXED, RUNGS
 
 _ROOMS = range(12)
+_SECRET = bytes(range(16))
 
 
 def digests() -> dict[str, str]:
@@ -22,7 +31,17 @@ def digests() -> dict[str, str]:
     for profile in ("original", "compat", "native"):
         for text in ("0.3", "0.4"):
             found[f"household/walks/{profile}/{text}"] = digest([_walk(profile, text, index) for index in _ROOMS])
+    for split in SPLITS:
+        found[f"household/generated/{split}"] = digest([_generated(split, index, MIXED) for index in range(40)])
+    for rung in RUNGS:
+        found[f"household/generated/{rung}"] = digest([_generated("train", index, rung) for index in range(20)])
     return found
+
+
+def _generated(split: str, index: int, difficulty: str) -> list[object]:
+    key = sealed_key(_SECRET, "household", index) if split == SEALED else scenario_key("household", split, index)
+    made = propose(key, split, difficulty)
+    return [made.scenario.digest, layout_digest(made.scenario.receptacles), list(made.proof.plan), made.rung]
 
 
 def _scenarios() -> list[object]:

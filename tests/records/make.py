@@ -26,6 +26,8 @@ from agentenvs.harness.rollout import play  # noqa: E402
 from tests.envs.fixtures import register_fixtures  # noqa: E402
 
 SLUGS = ("household", "ledger", "slow_tool", "clerk")
+SPLITS = {"household": {"builtin": "", "train": "generated-"}}
+"""Split -> prefix in file names, where it is not the default split alone."""
 
 _JUNK: list[Any] = ["", "look\nlook", {"tool": 7}, {"no": "action"}, [], {"message": None}]
 
@@ -68,16 +70,17 @@ def records() -> Iterator[tuple[str, bytes]]:
     register_fixtures()
     for slug in SLUGS:
         spec = registry.spec(slug)
-        stem = f"{slug}-{spec.release}"
         env = registry.make(slug)
-        yield f"{stem}-oracle.jsonl", play(env, resolve("oracle", spec)(), TaskRef(spec.default_split, 3)).record
-        recorded = Recorded(env)
-        recorded.reset(TaskRef(spec.default_split, 4))
-        for action in WALKS[slug]:
-            recorded.step(action)
-        recorded.finish("abandoned")
+        for split, prefix in SPLITS.get(slug, {spec.default_split: ""}).items():
+            stem = f"{slug}-{spec.release}-{prefix}"
+            yield f"{stem}oracle.jsonl", play(env, resolve("oracle", spec)(), TaskRef(split, 3)).record
+            recorded = Recorded(env)
+            recorded.reset(TaskRef(split, 4))
+            for action in WALKS[slug]:
+                recorded.step(action)
+            recorded.finish("abandoned")
+            yield f"{stem}walk.jsonl", recorded.to_bytes()
         env.close()
-        yield f"{stem}-walk.jsonl", recorded.to_bytes()
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from agentenvs.core.canon import JSON
 from agentenvs.core.environment import Environment
 from agentenvs.core.errors import DataError, SplitError
 from agentenvs.core.observation import TextBlock
+from agentenvs.core.sealed import sealed_secret
 from agentenvs.core.spec import SplitSpec
 from agentenvs.core.task import TaskRef
 from agentenvs.core.turn import Outcome, TraceParts
@@ -24,6 +25,7 @@ from agentenvs.envs.household.trace import Seen, observed, used, written
 from agentenvs.envs.household.world import World
 from agentenvs_scenarios.household.builtin import builtin
 from agentenvs_scenarios.household.discover import GameSplit
+from agentenvs_scenarios.household.generate import SEALED
 from agentenvs_scenarios.household.generate import SPLITS as GENERATED
 from agentenvs_scenarios.household.model import Scenario
 from agentenvs_scoring.household import judge
@@ -56,10 +58,13 @@ class HouseholdEnv(Environment):
 
         Raises:
             DataError: It may be in the folder ``$ALFWORLD_DATA``, which is of no use.
+            ConfigError: It is sealed, and the operator's secret cannot be used.
         """
         if self._useless is not None and ref.split not in self.splits():
             raise self._useless
         super().check_ref(ref)
+        if ref.split == SEALED:
+            sealed_secret()
 
     def scenario(self, split: str, index: int) -> Scenario:
         """Return a generated, a built-in or a loaded scenario; see :meth:`Environment.scenario`.

@@ -14,7 +14,7 @@ from agentenvs.core.sealed import sealed_scenario_key
 from agentenvs.core.streams import derive, scenario_key
 from agentenvs.envs.household.data import KEPT_SCENARIOS, Recent, layout_of
 from agentenvs.envs.household.prove import Proof, prove
-from agentenvs_scenarios.household.generate import generate
+from agentenvs_scenarios.household.generate import SEALED, generate
 from agentenvs_scenarios.household.ladder import rung_of
 from agentenvs_scenarios.household.model import Scenario
 
@@ -48,7 +48,7 @@ def proposal(split: str, index: int, difficulty: str) -> Proposal:
         ConfigError: The split is sealed, and the operator's secret cannot be used.
         ContractError: None of :data:`MOST_PROPOSALS` proposals can be solved.
     """
-    key = sealed_scenario_key(SLUG, index) if split == "sealed" else scenario_key(SLUG, split, index)
+    key = sealed_scenario_key(SLUG, index) if split == SEALED else scenario_key(SLUG, split, index)
     # Named by the key, a sealed scenario is found by nobody who could not make it.
     return _proposals.get((key, split, difficulty), lambda: propose(key, split, difficulty))
 

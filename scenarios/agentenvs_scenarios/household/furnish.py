@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple
+from functools import cache
+from typing import Final, NamedTuple, TypeAlias
 
 from agentenvs.core.errors import ContractError
 from agentenvs.core.streams import Stream
@@ -26,6 +27,9 @@ _STRIDES: Final = {"stoveburner": 2}
 """Neighbours of a class differ by this in number; by 1 where nothing is said."""
 _BESIDE: Final = {"coffeemachine": "countertop"}
 """Classes that stand with the first of another class, not with their own."""
+
+_Row: TypeAlias = tuple[str, bool, int]
+"""Name, whether it opens, and place."""
 
 
 class Style(NamedTuple):
@@ -71,42 +75,68 @@ def furnish(stream: Stream, room: RoomStatistics, needed: str, style: Style, spl
         ContractError: No draw fell into the split.
     """
     for _ in range(MOST_DRAWS):
-        rows = _draw(stream, room, needed, style)
-        found = _digest((f"{cls} {number}", openable, place) for cls, number, openable, place in rows)
+        counts = {
+            cls: (counted.present if cls == needed else counted.counts).draw(stream, style.lean)
+            for cls, counted in room.receptacles.items()
+        }
+        if sum(counts.values()) not in room.sizes:
+            continue
+        rows = _arrange(stream, room, counts, style)
+        found = _digest(rows)
         if split_of(found) == split:
-            receptacles = tuple(
-                Receptacle(f"{cls} {number}", cls, place, openable) for cls, number, openable, place in rows
-            )
-            return Furniture(receptacles, 1 + max(row[3] for row in rows), found)
+            receptacles = tuple(Receptacle(name, name.split()[0], place, openable) for name, openable, place in rows)
+            return Furniture(receptacles, 1 + max(place for _, _, place in rows), found)
     raise ContractError(f"no furniture of the split {split!r} in {MOST_DRAWS} draws")
 
 
-def _draw(stream: Stream, room: RoomStatistics, needed: str, style: Style) -> list[tuple[str, int, bool, int]]:
-    """Return class, number, whether it opens, and place, in id order."""
-    rows: list[tuple[str, int, bool, int]] = []
+def _arrange(stream: Stream, room: RoomStatistics, counts: Mapping[str, int], style: Style) -> list[_Row]:
+    """Return the receptacles in id order: which open, and where they stand."""
+    rows: list[_Row] = []
     first: dict[str, int] = {}
-    places = 0
-    for cls, counted in room.receptacles.items():
-        counts = counted.present if cls == needed else counted.counts
-        count = counts.draw(stream, style.lean)
+    taken = 0
+    for cls, count in counts.items():
+        if not count:
+            continue
         opens = min(room.openable.get(cls, 0) * style.openable // 100, 100)
-        stride, chance = _STRIDES.get(cls, 1), room.together.get(cls, 0)
-        own: dict[int, int] = {}
-        for number in range(count, 0, -1):
-            partner = number + stride
-            if partner in own and own[partner] >= 0 and _chance(stream, chance):
-                place, own[number], own[partner] = own[partner], -1, -1
-            else:
-                place, own[number], places = places, places, places + 1
-            rows.append((cls, number, _chance(stream, opens), place))
-            if number == 1:
-                first[cls] = place
+        openable = [opens == 100] * count if opens in (0, 100) else [_chance(stream, opens) for _ in range(count)]
+        places = _places(stream, count, _STRIDES.get(cls, 1), room.together.get(cls, 0), taken)
+        rows += zip(_names(cls, count), openable, places, strict=True)
+        first[cls] = places[-1]
+        taken = max(taken, max(places) + 1)
     return _move_beside(stream, room, rows, first)
 
 
-def _move_beside(
-    stream: Stream, room: RoomStatistics, rows: list[tuple[str, int, bool, int]], first: Mapping[str, int]
-) -> list[tuple[str, int, bool, int]]:
+@cache
+def _names(cls: str, count: int) -> tuple[str, ...]:
+    return tuple(f"{cls} {number}" for number in range(count, 0, -1))
+
+
+def _places(stream: Stream, count: int, stride: int, percent: int, taken: int) -> list[int]:
+    """Return where receptacles of a class stand, by descending number; at most two of them together.
+
+    Args:
+        stream: Where to draw from.
+        count: How many there are.
+        stride: Difference in number of those that may stand together.
+        percent: Chance that two of them do.
+        taken: Places that others stand at.
+    """
+    if not percent:
+        return list(range(taken, taken + count))
+    places: list[int] = []
+    paired: set[int] = set()
+    for position in range(count):
+        partner = position - stride
+        if partner >= 0 and partner not in paired and _chance(stream, percent):
+            paired.update((position, partner))
+            places.append(places[partner])
+        else:
+            places.append(taken)
+            taken += 1
+    return places
+
+
+def _move_beside(stream: Stream, room: RoomStatistics, rows: list[_Row], first: Mapping[str, int]) -> list[_Row]:
     """Let some receptacles stand with the first of another class, and number the places anew."""
     moved = {
         first[cls]: first[other]
@@ -116,18 +146,16 @@ def _move_beside(
     if not moved:
         return rows
     places: dict[int, int] = {}
-    return [
-        (cls, number, openable, places.setdefault(moved.get(place, place), len(places)))
-        for cls, number, openable, place in rows
-    ]
+    return [(name, openable, places.setdefault(moved.get(place, place), len(places))) for name, openable, place in rows]
 
 
 def _chance(stream: Stream, percent: int) -> bool:
+    """Return True with so many percent, to 2**-16; cheaper than an exact draw, and there are many."""
     if percent in (0, 100):
         return percent == 100
-    return stream.chance(percent, 100)
+    return stream.bits(16) * 100 < percent << 16
 
 
-def _digest(rows: Iterable[tuple[str, bool, int]]) -> str:
-    text = "".join(f"{name}:{openable:d}:{place}\n" for name, openable, place in rows)
+def _digest(rows: Iterable[_Row]) -> str:
+    text = "".join([f"{name}:{openable:d}:{place}\n" for name, openable, place in rows])
     return hashlib.sha256(f"agentenvs/household/layout/1\n{text}".encode()).hexdigest()

@@ -1,15 +1,15 @@
 """Counts of the field's rooms as something to draw from (``statistics.toml``): receptacles, objects, goals.
 
 A count is known by three numbers: how often a class is there at all, its mean where it is, and its most. It is drawn
-as one more than a binomial whose chance is itself uniform, as wide as the mean allows: real rooms differ more from each
-other than coins do. The weights are whole numbers, so that no platform rounds them its own way.
+as one more than a binomial whose chance is itself uniform over most of the width the mean allows: real rooms differ
+more from each other than coins do. The weights are whole numbers, so that no platform rounds them its own way.
 """
 
 from __future__ import annotations
 
 import tomllib
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from importlib import resources
 from itertools import accumulate
@@ -21,6 +21,7 @@ from agentenvs_scenarios.household.model import TaskType
 from agentenvs_scenarios.household.tables import ROOMS, Room, tables
 
 _BITS: Final = 24
+_PARTS: Final = 16
 _POINTS: Final = 9
 """Chances of the binomial that are mixed."""
 _COMMON_MOST: Final = 3
@@ -80,6 +81,8 @@ class Ask(NamedTuple):
 class RoomStatistics(NamedTuple):
     """What there is in one kind of room, classes in alphabetical order."""
 
+    sizes: range
+    """Numbers of receptacles that were seen."""
     receptacles: Mapping[str, Class]
     objects: Mapping[str, Class]
     openable: Mapping[str, int]
@@ -88,6 +91,8 @@ class RoomStatistics(NamedTuple):
     """Percent chance that neighbours of a class stand at one place."""
     placed: Mapping[str, int]
     """Percent of each class that lies in a receptacle at all."""
+    usual: Mapping[str, tuple[tuple[str, int], ...]]
+    """Where objects of each class lie: receptacle classes and weights, for a room that has them."""
 
 
 class Statistics:
@@ -127,15 +132,40 @@ def statistics() -> Statistics:
 
 def _room(form: Mapping[str, Any], room: Room) -> RoomStatistics:
     known = tables()
+    of, fewest, most = form["rooms"][room]
     openable = form["openable"][room]
     placed = form["placed"][room]
     receptacles, objects = form["receptacles"][room], form["objects"][room]
     return RoomStatistics(
-        receptacles={cls: _class(form["rooms"][room], *receptacles[cls]) for cls in sorted(receptacles)},
+        sizes=range(fewest, most + 1),
+        receptacles={cls: _class(of, *receptacles[cls]) for cls in sorted(receptacles)},
         objects={cls: _class(100, *_without_goal(cls, *objects[cls])) for cls in sorted(objects)},
         openable={cls: openable.get(cls, 100) for cls in sorted(receptacles) if cls in known.openable},
         together=form["together"][room],
         placed={cls: placed.get(cls, 100) if cls in known.placements[room] else 0 for cls in sorted(objects)},
+        usual={
+            cls: _usual(row, known.accepts.get(cls), receptacles, of) for cls, row in known.placements[room].items()
+        },
+    )
+
+
+def _usual(
+    row: Mapping[str, int], accepted: Iterable[str] | None, receptacles: Mapping[str, Sequence[int]], of: int
+) -> tuple[tuple[str, int], ...]:
+    """Return where a class lies in a room that has everything.
+
+    The table counts all rooms, so what few rooms have weighs more where it is: by the rooms that lack it.
+
+    Args:
+        row: Percent by receptacle class, over all rooms.
+        accepted: Receptacle classes the object may be put in; None where it cannot be moved.
+        receptacles: Rows of the kind of room.
+        of: Rooms counted.
+    """
+    return tuple(
+        (cls, percent * _PARTS * of // receptacles[cls][0])
+        for cls, percent in row.items()
+        if cls in receptacles and (accepted is None or cls in accepted)
     )
 
 
@@ -160,7 +190,7 @@ def _spread(tenths: int, most: int) -> list[int]:
     # Chances are counted in 1 / (10 * trials * (points - 1)).
     whole = 10 * trials * (_POINTS - 1)
     centre = (tenths - 10) * (_POINTS - 1)
-    width = min(centre, whole - centre)
+    width = min(centre, whole - centre) * 3 // 4
     weights = [0] * most
     for point in range(_POINTS):
         chance = centre - width + 2 * width * point // (_POINTS - 1)
