@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import http.client
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-import uvicorn
-
-from agentenvs_servers.app import make_app
+from agentenvs_servers.run import background
 from agentenvs_servers.settings import Settings
 
 Fault = Callable[[int, str, str], Any]
@@ -20,20 +17,10 @@ Fault = Callable[[int, str, str], Any]
 
 
 @contextmanager
-def serving(*envs: str, settings: Settings | None = None, **more: Any) -> Iterator[str]:
+def serving(*envs: str, settings: Settings | None = None) -> Iterator[str]:
     """Run a server and hand out its URL."""
-    config = uvicorn.Config(make_app(envs, settings, **more), port=0, log_level="error", lifespan="on")
-    server = uvicorn.Server(config)
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    while not server.started:
-        assert thread.is_alive()
-        time.sleep(0.005)
-    try:
-        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-    finally:
-        server.should_exit = server.force_exit = True
-        thread.join()
+    with background(envs, settings) as url:
+        yield url
 
 
 _MADE = {"busy": (503, {"Retry-After": "0"}, b"{}"), "gateway": (502, {}, b"<html>")}

@@ -120,6 +120,17 @@ def test_an_interrupt_abandons(tmp_path: Path, url: str, monkeypatch: pytest.Mon
     assert there.episodes[2].ending == "abandoned"
 
 
+def test_a_server_that_does_not_answer_is_cut_by_the_wall_limit(tmp_path: Path, url: str) -> None:
+    once = iter([True])
+    with relaying(url) as relay:
+        relay.fault = lambda number, method, path: "slow" if path.endswith("/step") and next(once, False) else None
+        there = _run(tmp_path, "there", playroom.Climber, url=relay.url, episode_seconds=0.3, episodes=2)
+    assert [episode.ending for episode in there.episodes] == ["aborted", "terminated"]
+    lost = there.episodes[0]
+    assert (lost.stopped, lost.turns) == ("the wall limit of 0.3 s", 0)
+    assert lost.error == "TimeoutError: the environment was still at work: the wall limit of 0.3 s"
+
+
 class Unplugger(playroom.Climber):
     """Pulls the plug of the line in its second turn on index 2."""
 
