@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 from fastapi import FastAPI, Path, Query, Request, Response
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.routing import Match
 
 from agentenvs._version import __version__
 from agentenvs_servers import wire
@@ -29,10 +30,10 @@ from agentenvs_servers.worlds import host
 CONTROL = ("unauthorized", "wrong_scope")
 SESSION = (*CONTROL, "session_unknown")
 OPEN = (*SESSION, "closed", "expired")
-BODY = ("bad_json", "body_slow", "body_too_large", "media_type", "invalid_request")
+BODY = ("bad_json", "request_slow", "body_too_large", "media_type", "invalid_request")
 TURN = ("turn_past", "turn_conflict", "turn_ahead", "episode_ended", "action_too_large", "environment_failed")
 
-SessionPath = Annotated[str, Path(description="The session, as its create answered it.", max_length=200)]
+SessionPath = Annotated[str, Path(description="The session, as its create answered it.")]
 
 
 def make_app(
@@ -83,10 +84,11 @@ def _lifespan(hall: Hall) -> Any:
 
 
 def _add_problems(app: FastAPI) -> None:
-    async def unknown(_: Request, error: Exception) -> Response:
+    async def unknown(request: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 404
-        headers = dict(error.headers or {}) if isinstance(error, HTTPException) else {}
-        return _problem(ProblemError("method_unknown" if status == 405 else "route_unknown", headers=headers))
+        if status != 405:
+            return _problem(ProblemError("route_unknown"))
+        return _problem(ProblemError("method_unknown", headers={"Allow": ", ".join(_methods(app, request))}))
 
     async def invalid(_: Request, error: Exception) -> Response:
         faults = error.errors() if isinstance(error, RequestValidationError) else []
@@ -103,6 +105,13 @@ def _add_problems(app: FastAPI) -> None:
     app.add_exception_handler(RequestValidationError, invalid)
     app.add_exception_handler(ClientGone, gone)
     app.add_exception_handler(Exception, failed)
+
+
+def _methods(app: FastAPI, request: Request) -> list[str]:
+    """Return every method of an address; the framework tells those of its first route alone."""
+    scope = {**request.scope, "method": ""}
+    routes = [route for route in app.routes if route.matches(scope)[0] is not Match.NONE]
+    return sorted({method for route in routes for method in getattr(route, "methods", ())})
 
 
 def _problem(problem: ProblemError) -> Response:

@@ -25,6 +25,8 @@ M = TypeVar("M", bound=BaseModel)
 
 _LONG_NUMBER = re.compile(rb"[0-9]{18}")
 _MOST_FAULTS = 5
+_MOST_DIGITS = 18
+_MOST_DIGITS_OF_A_NUMBER = 4_000  # Python reads no more than 4,300
 
 
 class ClientGone(Exception):
@@ -40,14 +42,14 @@ async def read(receive: Receive, headers: Mapping[bytes, bytes], settings: Setti
         settings: The limits.
 
     Raises:
-        ProblemError: ``media_type``, ``body_too_large`` or ``body_slow``.
+        ProblemError: ``media_type``, ``body_too_large`` or ``request_slow``.
         ClientGone: The connection broke.
     """
     kind = headers.get(b"content-type", b"").split(b";")[0].strip().lower()
     if kind != b"application/json" and not (kind.startswith(b"application/") and kind.endswith(b"+json")):
         raise ProblemError("media_type", f"its Content-Type is {kind.decode('latin-1')[:80] or 'missing'}")
     declared = headers.get(b"content-length", b"")
-    if declared.isdigit() and int(declared) > settings.max_body_bytes:
+    if declared.isdigit() and (len(declared) > _MOST_DIGITS or int(declared) > settings.max_body_bytes):
         _too_large(settings)
     message = await _received(receive, settings.body_seconds)
     if not message.get("more_body", False) and len(message.get("body", b"")) <= settings.max_body_bytes:
@@ -74,7 +76,12 @@ async def _received(receive: Receive, seconds: float) -> Mapping[str, Any]:
         async with asyncio.timeout(seconds):
             message: Mapping[str, Any] = await receive()
     except TimeoutError as error:
-        raise ProblemError("body_slow", "the limit stands in the server's settings") from error
+        # The rest may never come, and nobody waits for it: the connection is of no more use.
+        raise ProblemError(
+            "request_slow",
+            "its body had a limit that stands in the server's settings",
+            headers={"Connection": "close"},
+        ) from error
     if message["type"] == "http.disconnect":
         raise ClientGone
     return message
@@ -96,14 +103,22 @@ def loads(body: bytes) -> Any:
     except orjson.JSONDecodeError:
         pass
     try:
-        return json.loads(body.decode("utf-8"), parse_constant=_refuse, parse_float=_finite)
-    except (ValueError, RecursionError) as error:
-        said = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
-        raise ProblemError("bad_json", said[:300]) from error
+        text = body.decode("utf-8")
+        return json.loads(text, parse_constant=_refuse, parse_float=_finite, parse_int=_whole)
+    except RecursionError as error:
+        raise ProblemError("bad_json", "it is nested too deeply") from error
+    except ValueError as error:
+        raise ProblemError("bad_json", str(error)[:300]) from error
 
 
 def _refuse(word: str) -> NoReturn:
     raise ValueError(f"{word} is not JSON")
+
+
+def _whole(text: str) -> int:
+    if len(text) > _MOST_DIGITS_OF_A_NUMBER:
+        raise ValueError(f"{text[:40]}… is too long a number")
+    return int(text)
 
 
 def _finite(text: str) -> float:
@@ -119,13 +134,10 @@ def parse(model: type[M], body: bytes) -> M:
     Raises:
         ProblemError: ``bad_json`` or ``invalid_request``.
     """
-    value = loads(body)
     try:
-        return model.model_validate(value)
+        return model.model_validate(loads(body))
     except ValidationError as error:
         raise ProblemError("invalid_request", _faults(error)) from error
-    except RecursionError as error:
-        raise ProblemError("invalid_request", "it is nested too deeply") from error
 
 
 def _faults(error: ValidationError) -> str:

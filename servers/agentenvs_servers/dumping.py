@@ -10,6 +10,8 @@ from typing import Any
 
 import orjson
 
+from agentenvs_servers.problems import ProblemError
+
 
 def dump(value: Any) -> bytes:
     """Return the JSON of an answer."""
@@ -20,11 +22,19 @@ def dump(value: Any) -> bytes:
 
 
 def spelled(value: Any) -> bytes:
-    """Return the one spelling of a JSON value: equal for equal values, whatever their order of keys and blanks."""
+    """Return the one spelling of a JSON value: equal for equal values, whatever their order of keys and blanks.
+
+    Raises:
+        ProblemError: ``bad_json``, where it is nested too deeply.
+    """
     try:
         return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     except TypeError:
+        pass
+    try:
         return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+    except RecursionError as error:
+        raise ProblemError("bad_json", "it is nested too deeply") from error
 
 
 def _whole(value: Any) -> Any:

@@ -2,26 +2,31 @@
 
 The last turn's answer is kept as bytes, with the action it answers: the same turn asked again gets the same bytes, and
 the world is not touched. Earlier turns are in the record.
+
+An environment may fail in any way at any time; its episode then ends as ``aborted``, with a record. One that breaks the
+contract (a verdict that is no JSON, a reward that is no number) has failed too.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 import zlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import orjson
 
-from agentenvs.core.canon import JSON
+from agentenvs.core.canon import JSON, canonical_bytes
 from agentenvs.core.environment import Environment
-from agentenvs.core.errors import UserError
+from agentenvs.core.errors import ContractError, UserError
 from agentenvs.core.observation import Observation
-from agentenvs.core.record import Recorded
+from agentenvs.core.record import Recorded, effects_to_json, lost_record
 from agentenvs.core.task import Task, TaskRef
 from agentenvs.core.turn import StepResult
 from agentenvs.core.verdict import Ending, Verdict
 from agentenvs_servers.dumping import dump
+from agentenvs_servers.failures import told
 from agentenvs_servers.problems import ProblemError
 from agentenvs_servers.wire import PlayerBody
 
@@ -36,13 +41,17 @@ class Episode:
         agent_key: Who may play it.
         recorded: The world; reset already.
         observation: What the reset showed.
+        player: What its client says of the player.
         traced: Whether to keep the trace of every turn.
     """
 
     __slots__ = (
+        "_failed",
+        "_known",
+        "_lost",
+        "_player",
         "agent_key",
         "answer",
-        "failed",
         "first",
         "last_trace",
         "name",
@@ -57,7 +66,14 @@ class Episode:
     )
 
     def __init__(
-        self, name: str, agent_key: str, recorded: Recorded, observation: Observation, *, traced: bool
+        self,
+        name: str,
+        agent_key: str,
+        recorded: Recorded,
+        observation: Observation,
+        player: PlayerBody,
+        *,
+        traced: bool,
     ) -> None:
         self.name = name
         self.agent_key = agent_key
@@ -67,8 +83,12 @@ class Episode:
         """The action of the last turn, in its one spelling."""
         self.answer: bytes | None = None
         """The answer to the last turn."""
-        self.failed: ProblemError | None = None
-        """The answer to the last turn, where the environment failed in it."""
+        self._failed: str | None = None
+        """Detail of the answer to the last turn, where the environment failed in it."""
+        self._player = player
+        self._lost: bytes | None = None
+        """The record, where that of the world cannot be had."""
+        self._known: tuple[str | None, Mapping[str, JSON]] | None = None
         self.last_trace: bytes | None = None
         self.traced = traced
         self.traces: list[bytes] = []
@@ -99,7 +119,7 @@ class Episode:
     @property
     def ended(self) -> bool:
         """Whether it is over."""
-        return self.recorded.ended
+        return self._lost is not None or self.recorded.ended
 
     def check(self, turn: int, said: bytes) -> bytes | None:
         """Return the answer that a turn has had already, or None where it is the next one.
@@ -111,8 +131,8 @@ class Episode:
         if turn == self.turn:
             if said != self.said:
                 raise ProblemError("turn_conflict", f"turn {turn} was played with another action")
-            if self.failed is not None:
-                raise self.failed
+            if self._failed is not None:
+                raise ProblemError("environment_failed", self._failed)
             return self.answer
         if turn < self.turn:
             raise ProblemError("turn_past", f"turn {turn} was played; the last one is {self.turn}")
@@ -123,38 +143,47 @@ class Episode:
         return None
 
     def played(self, turn: int, said: bytes, result: StepResult) -> bytes:
-        """Take the result of a turn and return its answer."""
-        self.observation = dump(result.observation.to_json())
-        self.answer = dump(
+        """Take the result of a turn and return its answer.
+
+        Raises:
+            ContractError: It is none that can be recorded and sent; or what else making JSON of it may raise.
+        """
+        self._check(result)
+        observation = dump(result.observation.to_json())
+        answer = dump(
             {
                 "episode": self.name,
                 "turn": turn,
-                "observation": orjson.Fragment(self.observation),
+                "observation": orjson.Fragment(observation),
                 "reward": result.reward,
                 "terminated": result.terminated,
                 "truncated": result.truncated,
                 "info": result.info,
             }
         )
-        self.turn, self.said = turn, said
-        self.verdict = self.env.verdict
         self.last_trace = None
         if self.traced:
             self.traces.append(self.trace())
-        return self.answer
+        self.turn, self.said, self.answer, self.observation = turn, said, answer, observation
+        self.verdict = self.env.verdict
+        return answer
+
+    def _check(self, result: StepResult) -> None:
+        if not math.isfinite(result.reward):
+            raise ContractError(f"the reward {result.reward!r} is no number")
+        if self.env.effects:  # all else of a line is JSON already
+            canonical_bytes(effects_to_json(self.env.effects))
+        if self.env.verdict is not None:
+            canonical_bytes(self.env.verdict.to_json())
 
     def fail(self, turn: int, said: bytes, error: Exception) -> ProblemError:
         """Take the failure of the environment in a turn, and return what every asker of this turn is answered."""
-        log.error("the environment failed in turn %d of %s", turn, self.name, exc_info=error)
-        self.turn, self.said = turn, said
-        self.abort(error)
-        self.failed = ProblemError("environment_failed", f"{type(error).__name__} in turn {turn}")
-        return self.failed
-
-    def abort(self, error: BaseException) -> None:
-        """End the episode of a failed environment."""
-        if not self.ended:
-            self.verdict = self.recorded.abort(type(error).__name__, self.ref)
+        cause = error.__cause__ or error if isinstance(error, ProblemError) else error
+        log.error("the environment failed in turn %d of %s: %s", turn, self.name, told(cause))
+        self.turn, self.said, self.last_trace = turn, said, None
+        self._abort(cause)
+        self._failed = f"{type(cause).__name__} in turn {turn}"
+        return ProblemError("environment_failed", self._failed)
 
     def finish(self, ending: Ending) -> None:
         """End the episode, where it has not ended."""
@@ -162,9 +191,29 @@ class Episode:
             return
         try:
             self.verdict = self.recorded.finish(ending)
-        except Exception as error:
-            log.error("the environment failed when %s was ended", self.name, exc_info=error)
-            self.abort(error)
+            canonical_bytes(self.verdict.to_json())
+        except Exception as error:  # noqa: BLE001 - boundary: an environment may fail in any way
+            log.error("the environment failed when %s was ended: %s", self.name, told(error))
+            self._abort(error)
+
+    def _abort(self, error: BaseException) -> None:
+        """End the episode of a failed environment; where its record has an end already, that end was a failure."""
+        if self.recorded.ended:
+            self._lose(error)
+            return
+        try:
+            self.verdict = self.recorded.abort(type(error).__name__, self.ref)
+            self.recorded.to_bytes()
+        except Exception as worse:  # noqa: BLE001 - boundary: an environment may fail in any way
+            self._lose(worse)
+
+    def _lose(self, error: BaseException) -> None:
+        """Put the record of a lost episode in the place of one that cannot be had."""
+        why, player, env = type(error).__name__, self._player, self.env
+        self.verdict = Verdict(0.0, False, reasons=(f"the environment failed: {why}",))
+        self._lost = lost_record(
+            env.spec, self.task["options"], self.ref, why, privileged=player.privileged, library=player.library
+        )
 
     def trace(self) -> bytes:
         """Return the last turn seen from inside.
@@ -173,33 +222,38 @@ class Episode:
             ProblemError: ``environment_failed``.
         """
         if self.last_trace is None:
-            trace = self.env.last_trace
-            if trace is None:
-                raise ProblemError("environment_failed", "the environment kept no trace of this turn")
-            self.last_trace = dump(trace.to_json())
+            try:
+                trace = self.env.last_trace
+                self.last_trace = None if trace is None else dump(trace.to_json())
+            except Exception as error:
+                log.error("the environment failed when %s was traced: %s", self.name, told(error))
+                raise ProblemError("environment_failed", f"{type(error).__name__} in the trace of this turn") from error
+        if self.last_trace is None:
+            raise ProblemError("environment_failed", "the environment kept no trace of this turn")
         return self.last_trace
 
-    def labels(self) -> Mapping[str, JSON]:
-        """Return what a report sorts the episode by."""
-        try:
-            return dict(self.env.labels())
-        except Exception:  # noqa: BLE001 - boundary: an environment that failed may not know itself any more
-            return {}
-
-    def scenario(self) -> str | None:
-        """Return the readable name of the scenario."""
-        try:
-            return self.env.scenario_name()
-        except Exception:  # noqa: BLE001 - boundary: see labels
-            return None
+    def known(self) -> tuple[str | None, Mapping[str, JSON]]:
+        """Return scenario name and labels of an ended episode; asked once, before the world goes on to another."""
+        if self._known is None:
+            try:
+                labels = dict(self.env.labels())
+                canonical_bytes(labels)
+                self._known = str(self.env.scenario_name()), labels
+            except Exception:  # noqa: BLE001 - boundary: an environment that failed may not know itself any more
+                self._known = None, {}
+        return self._known
 
     def ending(self) -> Ending | None:
         """Return how it ended; None while it runs."""
-        return self.recorded.ending
+        return "aborted" if self._lost is not None else self.recorded.ending
+
+    def record(self) -> bytes:
+        """Return the record of an ended episode."""
+        return self.recorded.to_bytes() if self._lost is None else self._lost
 
     def pack(self) -> bytes:
         """Return the record, to be kept when the world goes on to another episode."""
-        return zlib.compress(self.recorded.to_bytes(), 1)
+        return zlib.compress(self.record(), 1)
 
 
 def unpack(packed: bytes) -> bytes:
@@ -225,12 +279,13 @@ def begin(
     recorded = Recorded(env, privileged=player.privileged, library=player.library)
     try:
         observation = recorded.reset(ref)
+        canonical_bytes(effects_to_json(env.effects))
         name, agent_key = names()
-        return Episode(name, agent_key, recorded, observation, traced=traced)
+        return Episode(name, agent_key, recorded, observation, player, traced=traced)
     except UserError as error:  # its words may name folders of the operator's
         raise ProblemError("task_unknown", f"the scenario {ref.split}/{ref.index} cannot be used here") from error
     except Exception as error:
-        log.exception("the environment failed at the beginning of %s/%d", ref.split, ref.index)
+        log.error("the environment failed at the beginning of %s/%d: %s", ref.split, ref.index, told(error))
         raise ProblemError("environment_failed", f"{type(error).__name__} at the beginning of the episode") from error
 
 

@@ -13,12 +13,13 @@ import logging
 import math
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
 from agentenvs.core.verdict import Ending
 from agentenvs_servers.dumping import dump, spelled
+from agentenvs_servers.failures import told
 from agentenvs_servers.names import is_agent_key
 from agentenvs_servers.problems import ProblemError
 from agentenvs_servers.sessions import Life, Session, Tools
@@ -29,15 +30,18 @@ from agentenvs_servers.worlds import Caller, World
 SWEEP_SECONDS = 1.0
 """How often expiry is looked at."""
 
+CLOSE_SECONDS = 5.0
+"""How long a server that stops waits for creates, and then for sessions, to come to their end."""
+
 log = logging.getLogger("agentenvs.server")
 
 
 class _Create:
-    """A create that is under way or done."""
+    """A create that is under way or done; it comes to its end, whether or not its client still waits."""
 
-    def __init__(self, form: bytes) -> None:
+    def __init__(self, form: bytes, work: Coroutine[Any, Any, bytes]) -> None:
         self.form = form
-        self.answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        self.task = asyncio.get_running_loop().create_task(work)
         self.living = 0
         """Sessions of it that are still known."""
 
@@ -59,6 +63,7 @@ class Hall:
         self.draining = False
         self._clock = clock
         self._tools = Tools(settings, Caller(settings.blocking_threads))
+        self._tools.make_room = lambda: self._forget(self._clock())
         self._open: dict[bytes, Session] = {}
         self._past: OrderedDict[bytes, Session] = OrderedDict()
         """Closed and expired sessions, in the order of their ending."""
@@ -99,19 +104,16 @@ class Hall:
         if known is not None:
             if known.form != form:
                 raise ProblemError("key_conflict", "it was used for another create")
-            return await asyncio.shield(known.answer)
+            return await asyncio.shield(known.task)
         count = self._admit(body)
-        made = self._creates[name] = _Create(form)
-        try:
-            answer = await self._make(world, body, count, name)
-        except BaseException as error:
-            # Not remembered: the same key may be tried again, and whoever waits for this one is told the same.
+        made = self._creates[name] = _Create(form, self._make(world, body, count, name))
+        made.task.add_done_callback(lambda task: self._made(name, task))
+        return await asyncio.shield(made.task)
+
+    def _made(self, name: tuple[str, str], task: asyncio.Task[bytes]) -> None:
+        """Forget a create that failed: the same key may be tried again."""
+        if task.cancelled() or task.exception() is not None:
             del self._creates[name]
-            made.answer.set_exception(error if isinstance(error, ProblemError) else ProblemError("internal"))
-            made.answer.exception()
-            raise
-        made.answer.set_result(answer)
-        return answer
 
     def _admit(self, body: CreateBody) -> int:
         """Return how many sessions a create asks for, where there is room."""
@@ -128,6 +130,7 @@ class Hall:
                 f"{len(self._open)} of {self.settings.max_sessions} are open, and {count} more were asked for",
                 headers={"Retry-After": str(self._next_slot())},
             )
+        self._reserved += count
         return count
 
     def _next_slot(self) -> int:
@@ -138,7 +141,6 @@ class Hall:
 
     async def _make(self, world: World, body: CreateBody, count: int, name: tuple[str, str]) -> bytes:
         tasks: list[TaskBody | None] = list(body.tasks) if body.tasks is not None else [body.task] * count
-        self._reserved += count
         made: list[Session] = []
         answers: list[dict[str, Any]] = []
         try:
@@ -166,7 +168,7 @@ class Hall:
 
     async def _one(self, world: World, body: CreateBody, task: TaskBody | None) -> tuple[Session, dict[str, Any]]:
         ref = world.ref(task)
-        env = world.make(body.options)
+        env = await self._tools.caller.call(world, world.make, body.options)
         life = Life(self._clock(), body.ttl or self.settings.idle_ttl, self.settings.absolute_ttl)
         session = Session(self._tools.names.session(), world, env, life, traced=body.trace, tools=self._tools)
         try:
@@ -208,19 +210,30 @@ class Hall:
                 fix="send the agent_key of an episode as Authorization: Bearer KEY",
                 headers={"WWW-Authenticate": "Bearer"},
             )
-        async with self._held(found[0]):
+        session, episode = found
+        if session.over is None and session.current.name != episode:
+            session.must_be_agents(episode)  # before it is held: one that plays no more keeps nothing alive
+        async with self._held(session):
             yield found
 
     @asynccontextmanager
     async def _held(self, session: Session) -> AsyncIterator[None]:
-        if session.over is None and not session.busy and min(session.left(self._clock())) <= 0:
-            await self.end(session, "expired", "abandoned")
-        session.busy += 1
+        idle, absolute = session.left(self._clock())
+        if session.over is None and min(idle, absolute) <= 0:
+            if not session.busy:
+                await self.end(session, "expired", "abandoned")
+            elif absolute <= 0:  # what runs may end, and nothing may follow it
+                raise ProblemError("expired")
+        touched, session.busy = session.touched, session.busy + 1
         try:
             yield
-        finally:
+            touched = self._clock()
+        except ProblemError:
+            touched = self._clock()
+            raise
+        finally:  # whoever went away was not answered
             session.busy -= 1
-            session.touched = self._clock()
+            session.touched = max(touched, session.touched)
 
     # ---- end -------------------------------------------------------------------------------------------------------
 
@@ -230,6 +243,7 @@ class Hall:
         secret = self._tools.names.lookup(session.name)
         if self._open.pop(secret, None) is not None:
             self._past[secret] = session
+            self._tools.kept_bytes += session.weight - sum(map(len, session.records.values()))
         return answer
 
     async def sweep(self, *, now: bool = False) -> None:
@@ -240,20 +254,26 @@ class Hall:
         self._swept = clock
         for session in [session for session in self._open.values() if min(session.left(clock)) <= 0]:
             if not session.busy:
-                await self.end(session, "expired", "abandoned")
+                await self._put_out(session, "expired", "abandoned")
         self._forget(clock)
+
+    async def _put_out(self, session: Session, how: str, ending: Ending) -> None:
+        try:
+            await self.end(session, how, ending)
+        except Exception as error:  # noqa: BLE001 - boundary: one that cannot be closed must not keep the others open
+            log.error("a session could not be closed: %s", told(error))
 
     def _forget(self, clock: float) -> None:
         while self._past:
             secret, session = next(iter(self._past.items()))
             since = session.over[1] if session.over is not None else clock
-            full = self._tools.kept_bytes > self.settings.retained_bytes
+            full = self._tools.is_full
             if not full and clock - since <= self.settings.retention:
                 return
             if clock - since <= self.settings.retention:
                 log.warning("the records of a closed session are dropped early: retained_bytes is reached")
             self._past.popitem(last=False)
-            self._tools.kept_bytes -= sum(map(len, session.records.values()))
+            self._tools.kept_bytes -= session.weight
             self._forget_agents(session)
             self._forget_create(secret)
 
@@ -276,14 +296,20 @@ class Hall:
             await asyncio.sleep(SWEEP_SECONDS)
             try:
                 await self.sweep(now=True)
-            except Exception:  # boundary: one session that cannot be closed must not stop the expiry of others
-                log.exception("a sweep failed")
+            except Exception as error:  # noqa: BLE001 - boundary: sessions must expire whatever happens
+                log.error("a sweep failed: %s", told(error))
 
     async def close(self) -> None:
-        """End every session; the server goes away."""
+        """End every session, as far as that can be done in time; the server goes away."""
         self.draining = True
-        for session in list(self._open.values()):
-            await self.end(session, "closed", "aborted")
+        if making := [create.task for create in self._creates.values() if not create.task.done()]:
+            await asyncio.wait(making, timeout=CLOSE_SECONDS)
+        loop = asyncio.get_running_loop()
+        ends = [loop.create_task(self._put_out(session, "closed", "aborted")) for session in self._open.values()]
+        if ends:
+            _, late = await asyncio.wait(ends, timeout=CLOSE_SECONDS)
+            if late:
+                log.warning("%d sessions could not be ended in time", len(late))
         self._tools.caller.close()
 
     def left(self, session: Session) -> tuple[float, float]:
@@ -293,4 +319,10 @@ class Hall:
     @property
     def counts(self) -> dict[str, int]:
         """How many sessions are open and remembered."""
-        return {"open": len(self._open), "past": len(self._past), "kept_bytes": self._tools.kept_bytes}
+        return {
+            "open": len(self._open),
+            "past": len(self._past),
+            "creates": len(self._creates),
+            "agents": len(self._tools.agents),
+            "kept_bytes": self._tools.kept_bytes,
+        }

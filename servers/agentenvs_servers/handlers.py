@@ -127,4 +127,4 @@ class Handlers:
         """Play a turn of the key's episode."""
         async with self.hall.playing(auth.bearer(headers)) as (found, episode):
             body = bodies.parse(AgentStepBody, await bodies.read(receive, headers, self._settings))
-            return Answer(200, await found.agent_step(episode, body.turn, body.action))
+            return Answer(200, await found.step(episode, body.turn, body.action, agent=True))

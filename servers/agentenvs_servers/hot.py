@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any, TypeAlias
 
 from agentenvs_servers.bodies import ClientGone
+from agentenvs_servers.failures import told
 from agentenvs_servers.handlers import Answer, Handlers, answered
 from agentenvs_servers.problems import MEDIA_TYPE, ProblemError
 
@@ -42,17 +43,26 @@ class Front:
         """Answer a request."""
         work = self._hot(scope, receive) if scope["type"] == "http" and scope["method"] == "POST" else None
         if work is None:
-            await self.app(scope, receive, send)
+            await self._through(scope, receive, send)
             return
         try:
             answer = await answered(work)
         except ClientGone:
             return
-        except Exception:  # boundary: nothing of a failure's words may reach a client
-            log.exception("a step failed")
+        except Exception as error:  # noqa: BLE001 - boundary: nothing of a failure's words may reach a client
+            log.error("a step failed: %s", told(error))
             problem = ProblemError("internal")
             answer = Answer(problem.status, problem.body, MEDIA_TYPE)
         await reply(answer, send)
+
+    async def _through(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        try:
+            await self.app(scope, receive, send)
+        except Exception as error:  # noqa: BLE001 - boundary: the framework has answered it, and would have it logged
+            log.error("a request failed: %s", told(error))
 
     def _hot(self, scope: Scope, receive: Receive) -> Awaitable[Answer] | None:
         path: str = scope["path"]

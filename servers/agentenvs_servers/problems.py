@@ -26,6 +26,7 @@ class Kind(NamedTuple):
 
 
 CATALOGUE: Mapping[str, Kind] = {
+    "bad_http": Kind(400, "That is no HTTP request", "send HTTP/1.1"),
     "bad_json": Kind(400, "The body is no JSON", "send one JSON object; NaN and Infinity are not JSON"),
     "unauthorized": Kind(401, "A token is needed", "send it as Authorization: Bearer TOKEN"),
     "wrong_scope": Kind(403, "This key may not do that", "an agent key is for GET /v1/agent and POST /v1/agent/step"),
@@ -35,7 +36,7 @@ CATALOGUE: Mapping[str, Kind] = {
     "episode_unknown": Kind(404, "No such episode in this session", "GET the session; it lists its episodes"),
     "route_unknown": Kind(404, "No such route", "GET /openapi.json lists them"),
     "method_unknown": Kind(405, "Not by this method", "GET /openapi.json lists the methods of each route"),
-    "body_slow": Kind(408, "The body did not arrive in time", "send it at once, and again on a good connection"),
+    "request_slow": Kind(408, "The request did not arrive in time", "send it at once, and again on a good connection"),
     "turn_past": Kind(409, "That turn is over", "GET the session for its turn and last answer"),
     "turn_conflict": Kind(409, "That turn was played with another action", "GET the session for its last answer"),
     "turn_ahead": Kind(409, "That turn is not yet", "play the turns one after another; GET the session for its turn"),
@@ -54,6 +55,7 @@ CATALOGUE: Mapping[str, Kind] = {
     "invalid_request": Kind(422, "The request makes no sense", "GET /openapi.json has the form of every request"),
     "task_unknown": Kind(422, "No such scenario", "GET /v1/envs/{env} lists splits and sizes"),
     "option_refused": Kind(422, "An option is refused", "GET /v1/envs/{env} lists the options"),
+    "head_too_large": Kind(431, "The head of the request is too large", "send a shorter address and fewer headers"),
     "internal": Kind(500, "The server failed", "report it with the server's log"),
     "environment_failed": Kind(500, "The environment failed", "the episode counts as aborted; reset or close"),
     "at_capacity": Kind(503, "All session slots are taken", "close sessions, or try again later"),

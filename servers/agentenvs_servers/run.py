@@ -17,6 +17,8 @@ import uvicorn
 from agentenvs.core.errors import ConfigError, ServiceError
 from agentenvs_servers import auth
 from agentenvs_servers.app import make_app
+from agentenvs_servers.connection import Connection
+from agentenvs_servers.hot import Front
 from agentenvs_servers.settings import Settings
 
 STOP_SECONDS = 10
@@ -24,12 +26,16 @@ STOP_SECONDS = 10
 
 START_SECONDS = 30.0
 
+KEEP_ALIVE_SECONDS = 75
+"""How long a connection may wait for its next request: longer than most models think."""
+
 
 class _Server(uvicorn.Server):
-    """A server that tells when it has come up, and leaves signals to whoever runs it."""
+    """A server that tells when it has come up, and takes no new sessions once it goes down."""
 
-    def __init__(self, config: uvicorn.Config, up: Callable[[], None]) -> None:
-        super().__init__(config)
+    def __init__(self, app: Front, up: Callable[[], None]) -> None:
+        super().__init__(_config(app))
+        self._app = app
         self._up = up
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -37,6 +43,11 @@ class _Server(uvicorn.Server):
         await super().startup(sockets)
         if self.started:
             self._up()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Go down: running requests are answered, new sessions refused."""
+        self._app.handlers.hall.draining = True
+        await super().shutdown(sockets)
 
 
 def serve(
@@ -69,7 +80,7 @@ def serve(
     app = make_app(envs, settings, options)
     with _listening(host, port) as sock:
         url = _url(host, sock)
-        _Server(_config(app), lambda: up(url)).run([sock])
+        _Server(app, lambda: up(url)).run([sock])
 
 
 @contextmanager
@@ -85,7 +96,7 @@ def background(
     app = make_app(envs, settings, options)
     up = threading.Event()
     with _listening("127.0.0.1", 0) as sock:
-        server = _Server(_config(app), up.set)
+        server = _Server(app, up.set)
         thread = threading.Thread(target=server.run, args=([sock],), name="agentenvs-server", daemon=True)
         thread.start()
         try:
@@ -97,10 +108,13 @@ def background(
             thread.join(STOP_SECONDS + 5)
 
 
-def _config(app: Any) -> uvicorn.Config:
+def _config(app: Front) -> uvicorn.Config:
     logging.getLogger("agentenvs.server").setLevel(logging.INFO)
     return uvicorn.Config(
         app,
+        http=Connection,
+        ws="none",
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
         access_log=False,
         log_level="warning",
         server_header=False,

@@ -1,15 +1,17 @@
 """A session: one world that plays one episode after another for whoever holds its name.
 
 Requests of a session run one at a time, in the order in which they came. What changes the world has a name of its own
-(the turn, the key of a reset), so that a request asked twice is done once. The world of a session is closed with it;
-the records of its episodes stay.
+(the turn, the key of a reset), so that a request asked twice is done once; and once begun it comes to its end, whether
+or not its client still waits. The world of a session is closed with it; the records of its episodes stay.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import OrderedDict
-from typing import Any, NamedTuple
+from collections.abc import Callable, Coroutine
+from typing import Any, NamedTuple, TypeVar
 
 import orjson
 
@@ -18,6 +20,7 @@ from agentenvs.core.task import TaskRef
 from agentenvs.core.verdict import Ending
 from agentenvs_servers.dumping import dump, spelled
 from agentenvs_servers.episodes import Episode, begin, unpack
+from agentenvs_servers.failures import told
 from agentenvs_servers.names import Names
 from agentenvs_servers.problems import ProblemError
 from agentenvs_servers.settings import Settings
@@ -26,6 +29,16 @@ from agentenvs_servers.worlds import Caller, World, look_up
 
 KEPT_KEYS = 1_000
 """Keys of past resets that a session remembers."""
+
+SESSION_BYTES = 4_096
+"""About what a session takes besides its records, once it is over."""
+
+KEY_BYTES = 256
+"""About what an agent key takes."""
+
+T = TypeVar("T")
+
+log = logging.getLogger("agentenvs.server")
 
 
 class Life(NamedTuple):
@@ -64,6 +77,7 @@ class Session:
         self.agents: list[bytes] = []
         """Digests of the agent keys of its episodes."""
         self._env = env
+        self._inline = env.spec.capabilities.execution == "inline" and not env._asynchronous
         self._traced = traced
         self._tools = tools
         self._lock = asyncio.Lock()
@@ -98,6 +112,9 @@ class Session:
                 ``task_unknown``, ``sealed_closed``, ``environment_failed``; all but the last leave the running episode
                 as it is.
         """
+        return await self._to_its_end(self._reset_once(body))
+
+    async def _reset_once(self, body: ResetBody) -> bytes:
         async with self._lock:
             self.must_be_open()
             form = spelled(body.model_dump())
@@ -119,7 +136,7 @@ class Session:
             self._reset = (body.key, self.current.first)
             return self.current.first
 
-    async def step(self, episode: str | None, turn: int, action: Any, *, trace: bool = False) -> bytes:
+    async def step(self, episode: str, turn: int, action: Any, *, trace: bool = False, agent: bool = False) -> bytes:
         """Play a turn, or answer one again.
 
         Args:
@@ -127,6 +144,7 @@ class Session:
             turn: Which turn; the first is 1.
             action: Any JSON value.
             trace: Answer result and trace instead of the result.
+            agent: The client holds the agent key of that episode, and may know of no other.
 
         Raises:
             ProblemError: ``action_too_large``, ``episode_conflict``, ``turn_*``, ``episode_ended``,
@@ -135,7 +153,12 @@ class Session:
         said = spelled(action)
         if len(said) > self._tools.settings.max_action_bytes:
             raise ProblemError("action_too_large", f"the limit is {self._tools.settings.max_action_bytes} bytes")
+        return await self._to_its_end(self._step_once(episode, turn, said, action, trace=trace, agent=agent))
+
+    async def _step_once(self, episode: str, turn: int, said: bytes, action: Any, *, trace: bool, agent: bool) -> bytes:
         async with self._lock:
+            if agent:
+                self.must_be_agents(episode)
             self.must_be_open()
             self._must_play(episode)
             playing = self.current
@@ -177,7 +200,7 @@ class Session:
             if playing is not None and episode in (None, playing.name):
                 if not playing.ended:
                     raise ProblemError("episode_running", f"{playing.name} is at turn {playing.turn}")
-                return playing.recorded.to_bytes()
+                return playing.record()
         name = episode if episode is not None else next(reversed(self.records), None)
         packed = None if name is None else self.records.get(name)
         if packed is None:
@@ -191,8 +214,7 @@ class Session:
             ProblemError: ``closed`` where the key's episode is over and gone.
         """
         async with self._lock:
-            self.must_be_open()
-            self._must_be_playing(episode)
+            self.must_be_agents(episode)
             playing, spec = self.current, self.world.spec
             return dump(
                 {
@@ -209,11 +231,6 @@ class Session:
                 }
             )
 
-    async def agent_step(self, episode: str, turn: int, action: Any) -> bytes:
-        """Play a turn for the holder of an agent key; see :meth:`step`."""
-        self._must_be_playing(episode)
-        return await self.step(episode, turn, action)
-
     async def close(self, how: str, ending: Ending, now: float) -> bytes:
         """End everything; may be called twice.
 
@@ -225,13 +242,19 @@ class Session:
         Returns:
             How things stood at the end.
         """
+        return await self._to_its_end(self._close_once(how, ending, now))
+
+    async def _close_once(self, how: str, ending: Ending, now: float) -> bytes:
         async with self._lock:
             if self.farewell is None:
                 await self._end(ending)
                 self.farewell = await self._status(open_=False)
                 self.over = (how, now)
                 self._current = None
-                await self._tools.caller.call(self._env, self._env.close)
+                try:
+                    await self._tools.caller.call(self._env, self._env.close)
+                except Exception as error:  # noqa: BLE001 - boundary: an environment may fail in any way
+                    log.error("an environment failed when it was closed: %s", told(error))
             return self.farewell
 
     # ---- what others ask of it -------------------------------------------------------------------------------------
@@ -267,17 +290,40 @@ class Session:
         where = "" if last is None else f"GET /v1/sessions/{{session}}/record?episode={last} has the last record"
         raise ProblemError(self.over[0], where)
 
+    def must_be_agents(self, episode: str) -> None:
+        """Refuse an agent whose episode is over and gone, without telling it of the next one.
+
+        Raises:
+            ProblemError: ``closed`` or ``expired``.
+        """
+        if self.over is not None or episode != self.current.name:
+            code = "closed" if self.over is None else self.over[0]
+            raise ProblemError(code, "the episode of this key is over", fix="ask for the key of another episode")
+
+    @property
+    def weight(self) -> int:
+        """About how many bytes are kept of it."""
+        records = sum(map(len, self.records.values()))
+        if self.farewell is None:
+            return records
+        return records + SESSION_BYTES + len(self.farewell) + KEY_BYTES * len(self.agents)
+
     # ---- inside ----------------------------------------------------------------------------------------------------
 
-    def _must_play(self, episode: str | None) -> None:
+    async def _to_its_end(self, work: Coroutine[Any, Any, T]) -> T:
+        """Await work that must not be left half done when whoever asked goes away.
+
+        An inline world is never left in the middle of a call, so it needs no task of its own.
+        """
+        if self._inline:
+            return await work
+        task = asyncio.get_running_loop().create_task(work)
+        task.add_done_callback(_looked_at)
+        return await asyncio.shield(task)
+
+    def _must_play(self, episode: str) -> None:
         if episode != self.current.name:
             raise ProblemError("episode_conflict", f"it plays {self.current.name}")
-
-    def _must_be_playing(self, episode: str) -> None:
-        """Refuse an agent whose episode is over and gone, without telling it of the next one."""
-        self.must_be_open()
-        if episode != self.current.name:
-            raise ProblemError("closed", "the episode of this key is over", fix="ask for the key of the next one")
 
     def _next(self, task: TaskBody | str | None) -> TaskRef:
         ref = self.current.ref
@@ -302,19 +348,24 @@ class Session:
 
     async def _end(self, ending: Ending) -> None:
         """End the current episode and keep its record."""
-        playing = self._current
+        playing, tools = self._current, self._tools
         if playing is None or playing.name in self.records:
             return
-        await self._tools.caller.call(self._env, playing.finish, ending)
+        await tools.caller.call(self._env, playing.finish, ending)
+        await tools.caller.call(self._env, playing.known)
         self.records[playing.name] = packed = playing.pack()
-        self._tools.kept_bytes += len(packed)
-        if len(self.records) > self._tools.settings.kept_episodes:
+        tools.kept_bytes += len(packed)
+        if tools.is_full:
+            tools.make_room()
+        while len(self.records) > (1 if tools.is_full else tools.settings.kept_episodes):
             _, gone = self.records.popitem(last=False)
-            self._tools.kept_bytes -= len(gone)
+            tools.kept_bytes -= len(gone)
 
     async def _status(self, *, open_: bool) -> bytes:
         playing = self.current
-        labels = await self._tools.caller.call(self._env, playing.labels) if playing.ended else None
+        scenario, labels = None, None
+        if playing.ended:
+            scenario, labels = await self._tools.caller.call(self._env, playing.known)
         verdict = playing.verdict
         return dump(
             {
@@ -326,7 +377,7 @@ class Session:
                 "turn": playing.turn,
                 "ending": playing.ending(),
                 "verdict": None if verdict is None else verdict.to_json(),
-                "scenario": playing.scenario() if playing.ended else None,
+                "scenario": scenario,
                 "labels": labels,
                 "episodes": self._recorded(playing),
                 "last": orjson.Fragment(playing.answer or playing.first),
@@ -354,7 +405,14 @@ class Tools:
         self.agents: dict[bytes, tuple[Session, str]] = {}
         """Session and episode of each agent key, by digest."""
         self.kept_bytes = 0
-        """What the packed records take."""
+        """What records and past sessions take."""
+        self.make_room: Callable[[], None] = lambda: None
+        """Forgets closed sessions, the oldest first, as far as is needed."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether more is kept than may be."""
+        return self.kept_bytes > self.settings.retained_bytes
 
     def make_names(self) -> tuple[str, str]:
         """Return a new episode id and agent key."""
@@ -367,3 +425,9 @@ class Tools:
         session.agents.append(digest)
         if len(session.agents) > self.settings.kept_episodes:
             self.agents.pop(session.agents.pop(0), None)
+
+
+def _looked_at(task: asyncio.Task[Any]) -> None:
+    """Take note of how a task ended, in case that nobody waits for it any more."""
+    if not task.cancelled():
+        task.exception()

@@ -38,7 +38,7 @@ class Settings:
     max_action_bytes: int = 2**20
     """``action_too_large``."""
     body_seconds: float = 10.0
-    """In which a body must arrive (``body_slow``)."""
+    """In which a body must arrive (``request_slow``)."""
     blocking_threads: int = 256
     """Threads for environments that may block; others are stepped on the event loop."""
     tokens: tuple[str, ...] = field(default=(), repr=False)

@@ -25,6 +25,8 @@ Key: TypeAlias = Annotated[
 ]
 EpisodeId: TypeAlias = Annotated[str, Field(max_length=MOST_KEY_CHARACTERS, description="Public name of the episode.")]
 Turn: TypeAlias = Annotated[int, Field(ge=1, le=2**53, description="Number of the turn to play; the first is 1.")]
+# Not pydantic's JsonValue, which refuses what models do write: lone surrogates, and more than 250 levels.
+Action: TypeAlias = Annotated[Any, Field(description="Any JSON value; what is no action is an invalid turn.")]
 Option: TypeAlias = bool | int | float | str | None
 
 
@@ -104,7 +106,7 @@ class StepBody(Wire):
 
     episode: EpisodeId
     turn: Turn
-    action: JsonValue
+    action: Action
     trace: bool = Field(default=False, description="Answer {result, trace} instead of the result alone.")
 
 
@@ -112,7 +114,7 @@ class AgentStepBody(Wire):
     """``POST /v1/agent/step``: the key fixes the episode."""
 
     turn: Turn
-    action: JsonValue
+    action: Action
 
 
 # ---- answers ---------------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ other way; one that may block is called in a thread, and one that may hang lives
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
@@ -21,10 +22,28 @@ from agentenvs.core.spec import EnvSpec, SplitSpec
 from agentenvs.core.task import TaskRef
 from agentenvs.core.turn import StepResult
 from agentenvs_scoring import cards
+from agentenvs_servers.failures import told
 from agentenvs_servers.problems import ProblemError
 from agentenvs_servers.wire import TaskBody
 
 T = TypeVar("T")
+
+log = logging.getLogger("agentenvs.server")
+
+
+class EnvironmentLeft(Exception):
+    """An environment raised what would end the server, or a thread of it, rather than the call."""
+
+
+def _contained(do: Callable[..., T], *arguments: Any) -> T:
+    try:
+        return do(*arguments)
+    except (Exception, KeyboardInterrupt) as error:
+        if isinstance(error, StopIteration):  # no future can hold one
+            raise EnvironmentLeft from error
+        raise
+    except BaseException as error:
+        raise EnvironmentLeft from error
 
 
 class Caller:
@@ -34,20 +53,23 @@ class Caller:
         self._threads = threads
         self._pool: ThreadPoolExecutor | None = None
 
-    async def call(self, env: Environment, do: Callable[..., T], *arguments: Any) -> T:
-        """Return what a call into an environment returns."""
-        if env.spec.capabilities.execution == "inline":
-            return do(*arguments)
+    async def call(self, of: Environment | World, do: Callable[..., T], *arguments: Any) -> T:
+        """Return what a call into an environment, or of one that is yet to be made, returns."""
+        if of.spec.capabilities.execution == "inline":
+            return _contained(do, *arguments)
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self._threads, "agentenvs-world")
-        return await asyncio.get_running_loop().run_in_executor(self._pool, do, *arguments)
+        return await asyncio.get_running_loop().run_in_executor(self._pool, _contained, do, *arguments)
 
     async def step(self, recorded: Recorded, action: Any) -> StepResult:
         """Play a turn."""
         env = recorded.env
         if env.spec.capabilities.execution == "process" or not env._asynchronous:
             return await self.call(env, recorded.step, action)
-        return await recorded.astep(action)
+        try:
+            return await recorded.astep(action)
+        except SystemExit as error:
+            raise EnvironmentLeft from error
 
     def close(self) -> None:
         """Let the threads go; those that hang are not waited for."""
@@ -71,7 +93,7 @@ class World:
         known = {option.name for option in self.spec.options}
         self._options = {option: value for option, value in options.items() if option in known}
         self._machine = {option.name for option in self.spec.options if option.secret}
-        env = self.make({})
+        env = registry.make_from(self.spec, **self._options)
         try:
             self.splits: dict[str, SplitSpec] = env.splits()
             self.public_options = env.public_options()
@@ -83,7 +105,7 @@ class World:
         """Make an environment for a session.
 
         Raises:
-            ProblemError: ``option_refused``.
+            ProblemError: ``option_refused`` or ``environment_failed``.
         """
         if foreign := sorted(self._machine.intersection(options)):
             raise ProblemError("option_refused", f"the option {foreign[0]!r} belongs to the server's operator")
@@ -91,6 +113,9 @@ class World:
             return registry.make_from(self.spec, **{**self._options, **options})
         except OptionError as error:
             raise ProblemError("option_refused", error.what, fix=error.fix) from error
+        except Exception as error:
+            log.error("%s cannot be made: %s", self.spec.id, told(error))
+            raise ProblemError("environment_failed", f"{type(error).__name__} in its making") from error
 
     def ref(self, body: TaskBody | None) -> TaskRef:
         """Return the address a request names.
