@@ -10,7 +10,15 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 
 # A test must not depend on what happens to be set in the shell of whoever runs it.
-_FOREIGN = ("ALFWORLD_DATA", "OPENAI_API_KEY", "OPENAI_BASE_URL", "FORCE_COLOR", "NO_COLOR", "COLUMNS")
+_FOREIGN = (
+    "AGENTENVS_SEALED_SECRET",
+    "ALFWORLD_DATA",
+    "OPENAI_API_KEY",
+    "OPENAI_BASE_URL",
+    "FORCE_COLOR",
+    "NO_COLOR",
+    "COLUMNS",
+)
 
 
 @pytest.fixture(autouse=True)

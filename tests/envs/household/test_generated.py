@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections import Counter
+from importlib import resources
 
 import pytest
 
@@ -23,6 +25,7 @@ from agentenvs.envs.household.world import World
 from agentenvs.harness.policies import resolve
 from agentenvs.harness.rollout import play
 from agentenvs_scenarios.household.ladder import RUNGS
+from agentenvs_scoring.cards import load
 from agentenvs_scoring.probes import attack
 from agentenvs_scoring.probes.household import PROBES
 
@@ -173,3 +176,18 @@ def test_no_hack_earns_more_than_its_ceiling(probe):
         for index in range(12):
             report = attack(env, probe, TaskRef("dev", index))
             assert report.held, (difficulty, index, report)
+
+
+def test_catalogue_and_card_say_what_spec_and_bands_say():
+    folder = resources.files("agentenvs_scenarios.household")
+    catalogue = tomllib.loads(folder.joinpath("catalogue.toml").read_text("utf-8"))
+    said = {name: (row["size"] or None, row["sealed"], row["description"]) for name, row in catalogue["splits"].items()}
+    spec = registry.spec("household")
+    assert said == {split.name: (split.size, split.sealed, split.description) for split in spec.splits}
+    card = folder.joinpath("CARD.md").read_text("utf-8")
+    steps = {band.options["difficulty"]: band.steps for band in load("household").bands if "difficulty" in band.options}
+    assert {*steps} == {*RUNGS}
+    for rung, mean in steps.items():
+        row = next(line for line in card.splitlines() if line.startswith(f"| `{rung}` |"))
+        assert abs(float(row.split("|")[4]) - mean) < 0.06
+        assert f"| {catalogue['difficulty'][rung]['weight']} % |" in row
