@@ -47,17 +47,17 @@ class Recorded:
         self._lines: list[dict[str, JSON]] = []
         self._return = 0.0
 
-    def reset(self, ref: TaskRef | None = None) -> Observation:
+    def reset(self, ref: TaskRef | None = None, *, effects: Iterable[Effect] | None = None) -> Observation:
         """Begin an episode and its record; see :meth:`Environment.reset`."""
         self._return, self._lines = 0.0, []
-        observation = self.env.reset(ref)
+        observation = self.env.reset(ref, effects=effects)
         self._lines = [self._header(observation)]
         return observation
 
-    def step(self, action: Any) -> StepResult:
+    def step(self, action: Any, *, effects: Iterable[Effect] | None = None) -> StepResult:
         """Play a turn and note it; see :meth:`Environment.step`."""
         parsed = parse_action(action)
-        return self._note(parsed, self.env.step(parsed))
+        return self._note(parsed, self.env.step(parsed, effects=effects))
 
     async def astep(self, action: Any) -> StepResult:
         """Play a turn of an asynchronous environment and note it."""
@@ -99,6 +99,14 @@ class Recorded:
     def scenario(self) -> Any:
         """The hidden scenario, for a player that is privileged to see it."""
         return self.env.current
+
+    def save(self) -> dict[str, JSON]:
+        """Return the record so far as JSON, to be kept beside a snapshot of the environment."""
+        return {"lines": list(self._lines), "return": self._return}
+
+    def restore(self, saved: Mapping[str, JSON]) -> None:
+        """Go on with a record that :meth:`save` returned; the environment is restored by its own snapshot."""
+        self._lines, self._return = list(saved["lines"]), saved["return"]
 
     @property
     def ended(self) -> bool:
