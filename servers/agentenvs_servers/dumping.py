@@ -1,6 +1,6 @@
 """JSON out: orjson, and the standard library for what orjson cannot write (integers of more than 64 bits).
 
-Bodies are compared byte for byte, so each value has one spelling whichever of the two writes it.
+The answer to a turn is written once and kept as bytes, so the two need not spell a number alike.
 """
 
 from __future__ import annotations
@@ -13,12 +13,30 @@ import orjson
 from agentenvs_servers.problems import ProblemError
 
 
+class Written:
+    """JSON that is written already, to be put into more of it; unlike orjson's Fragment it can be read again."""
+
+    __slots__ = ("data",)
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+
 def dump(value: Any) -> bytes:
-    """Return the JSON of an answer."""
+    """Return the JSON of an answer.
+
+    Raises:
+        TypeError: It is none.
+    """
     try:
-        return orjson.dumps(value)
+        return orjson.dumps(value, _spliced)
     except TypeError:
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=_whole).encode()
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=_read).encode()
+
+
+def join(form: bytes, **more: Any) -> bytes:
+    """Return a written object with further fields."""
+    return form[:-1] + b"," + dump(more)[1:]
 
 
 def spelled(value: Any) -> bytes:
@@ -37,7 +55,13 @@ def spelled(value: Any) -> bytes:
         raise ProblemError("bad_json", "it is nested too deeply") from error
 
 
-def _whole(value: Any) -> Any:
-    if isinstance(value, orjson.Fragment):
-        return json.loads(value.contents)
+def _spliced(value: Any) -> Any:
+    if isinstance(value, Written):
+        return orjson.Fragment(value.data)
+    raise TypeError(f"a {type(value).__name__} is no JSON")
+
+
+def _read(value: Any) -> Any:
+    if isinstance(value, Written):
+        return json.loads(value.data)
     raise TypeError(f"a {type(value).__name__} is no JSON")

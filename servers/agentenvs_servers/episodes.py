@@ -15,8 +15,6 @@ import zlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import orjson
-
 from agentenvs.core.canon import JSON, canonical_bytes
 from agentenvs.core.environment import Environment
 from agentenvs.core.errors import ContractError, UserError
@@ -25,7 +23,7 @@ from agentenvs.core.record import Recorded, effects_to_json, lost_record
 from agentenvs.core.task import Task, TaskRef
 from agentenvs.core.turn import StepResult
 from agentenvs.core.verdict import Ending, Verdict
-from agentenvs_servers.dumping import dump
+from agentenvs_servers.dumping import Written, dump
 from agentenvs_servers.failures import told
 from agentenvs_servers.problems import ProblemError
 from agentenvs_servers.wire import PlayerBody
@@ -101,7 +99,7 @@ class Episode:
                 "agent_key": agent_key,
                 "task": self.task,
                 "turn": 0,
-                "observation": orjson.Fragment(self.observation),
+                "observation": Written(self.observation),
             }
         )
 
@@ -154,7 +152,7 @@ class Episode:
             {
                 "episode": self.name,
                 "turn": turn,
-                "observation": orjson.Fragment(observation),
+                "observation": Written(observation),
                 "reward": result.reward,
                 "terminated": result.terminated,
                 "truncated": result.truncated,

@@ -13,12 +13,10 @@ from collections import OrderedDict
 from collections.abc import Callable, Coroutine
 from typing import Any, NamedTuple, TypeVar
 
-import orjson
-
 from agentenvs.core.environment import Environment
 from agentenvs.core.task import TaskRef
 from agentenvs.core.verdict import Ending
-from agentenvs_servers.dumping import dump, spelled
+from agentenvs_servers.dumping import Written, dump, join, spelled
 from agentenvs_servers.episodes import Episode, begin, unpack
 from agentenvs_servers.failures import told
 from agentenvs_servers.names import Names
@@ -89,7 +87,7 @@ class Session:
 
     # ---- requests --------------------------------------------------------------------------------------------------
 
-    async def begin(self, ref: TaskRef, player: PlayerBody) -> dict[str, Any]:
+    async def begin(self, ref: TaskRef, player: PlayerBody) -> bytes:
         """Play the first episode and return the answer to the create.
 
         Raises:
@@ -97,12 +95,7 @@ class Session:
         """
         await self._tools.caller.call(self._env, look_up, self._env, ref)
         await self._begin(ref, player)
-        return {
-            **orjson.loads(self.current.first),
-            "session": self.name,
-            "env": self.world.spec.id,
-            "ttl": self.ttl(),
-        }
+        return join(self.current.first, session=self.name, env=self.world.spec.id, ttl=self.ttl())
 
     async def reset(self, body: ResetBody) -> bytes:
         """Play another episode.
@@ -226,8 +219,8 @@ class Session:
                     "max_calls": spec.max_calls,
                     "turn": playing.turn,
                     "ended": playing.ended,
-                    "last": None if playing.answer is None else orjson.Fragment(playing.answer),
-                    "observation": orjson.Fragment(playing.observation),
+                    "last": None if playing.answer is None else Written(playing.answer),
+                    "observation": Written(playing.observation),
                 }
             )
 
@@ -380,7 +373,7 @@ class Session:
                 "scenario": scenario,
                 "labels": labels,
                 "episodes": self._recorded(playing),
-                "last": orjson.Fragment(playing.answer or playing.first),
+                "last": Written(playing.answer or playing.first),
                 "ttl": self.ttl(),
             }
         )

@@ -1,0 +1,224 @@
+"""Every problem of the catalogue is provoked once, and is whole."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeAlias
+
+import anyio
+import httpx
+import pytest
+
+from agentenvs_servers.handlers import Handlers
+from agentenvs_servers.problems import CATALOGUE, ProblemError
+from tests.servers.wire import Wire, problem
+
+pytestmark = pytest.mark.anyio
+
+Serve: TypeAlias = Callable[..., Wire]
+TOKEN = "a-token-of-many-characters"
+
+
+async def bad_json(serve: Serve) -> httpx.Response:
+    return await serve().raw("/v1/sessions", b"{")
+
+
+async def unauthorized(serve: Serve) -> httpx.Response:
+    return await serve(tokens=(TOKEN,)).get("/v1/envs")
+
+
+async def wrong_scope(serve: Serve) -> httpx.Response:
+    wire = serve()
+    return await wire.get("/v1/envs", (await wire.play()).agent_key)
+
+
+async def sealed_closed(serve: Serve) -> httpx.Response:
+    return await serve().make(task={"split": "vault"})
+
+
+async def env_unknown(serve: Serve) -> httpx.Response:
+    return await serve().make("nowhere")
+
+
+async def session_unknown(serve: Serve) -> httpx.Response:
+    return await serve().get("/v1/sessions/none-of-that-name")
+
+
+async def episode_unknown(serve: Serve) -> httpx.Response:
+    play = await serve().play()
+    return await play.wire.get(f"{play.path}/record?episode=ep-none")
+
+
+async def route_unknown(serve: Serve) -> httpx.Response:
+    return await serve().get("/v2/sessions")
+
+
+async def method_unknown(serve: Serve) -> httpx.Response:
+    return await serve().http.patch("/v1/sessions/some")
+
+
+async def request_slow(serve: Serve) -> httpx.Response:
+    async def never() -> Any:
+        yield b"{"
+        await anyio.sleep_forever()
+
+    wire = serve(body_seconds=0.05)
+    return await wire.http.post("/v1/sessions", content=never(), headers={"content-type": "application/json"})
+
+
+async def turn_past(serve: Serve) -> httpx.Response:
+    play = await serve().play()
+    await play.step(1, "look")
+    await play.step(2, "look")
+    return await play.step(1, "look")
+
+
+async def turn_conflict(serve: Serve) -> httpx.Response:
+    play = await serve().play()
+    await play.step(1, "look")
+    return await play.step(1, "win")
+
+
+async def turn_ahead(serve: Serve) -> httpx.Response:
+    return await (await serve().play()).step(2, "look")
+
+
+async def episode_conflict(serve: Serve) -> httpx.Response:
+    play = await serve().play()
+    await play.restart()
+    return await play.step(1, "look")
+
+
+async def episode_ended(serve: Serve) -> httpx.Response:
+    play = await serve().play()
+    await play.step(1, "win")
+    return await play.step(2, "look")
+
+
+async def episode_running(serve: Serve) -> httpx.Response:
+    play = await serve().play()
+    return await play.wire.get(f"{play.path}/record")
+
+
+async def key_conflict(serve: Serve) -> httpx.Response:
+    wire = serve()
+    await wire.make(key="mine")
+    return await wire.make(key="mine", count=2)
+
+
+async def split_exhausted(serve: Serve) -> httpx.Response:
+    return await (await serve().play(task={"split": "few", "index": 2})).reset()
+
+
+async def trace_off(serve: Serve) -> httpx.Response:
+    play = await serve().play()
+    return await play.wire.get(f"{play.path}/trace")
+
+
+async def episodes_spent(serve: Serve) -> httpx.Response:
+    return await (await serve(max_episodes=1).play()).reset()
+
+
+async def closed(serve: Serve) -> httpx.Response:
+    play = await serve().play()
+    await play.close()
+    return await play.status()
+
+
+async def expired(serve: Serve) -> httpx.Response:
+    play = await serve().play(ttl=5)
+    play.wire.clock.now += 6
+    return await play.step(1, "look")
+
+
+async def body_too_large(serve: Serve) -> httpx.Response:
+    return await serve(max_body_bytes=100).raw("/v1/sessions", b" " * 101)
+
+
+async def action_too_large(serve: Serve) -> httpx.Response:
+    return await (await serve(max_action_bytes=100).play()).step(1, "x" * 101)
+
+
+async def media_type(serve: Serve) -> httpx.Response:
+    return await serve().http.post("/v1/sessions", content=b"{}", headers={"content-type": "text/plain"})
+
+
+async def invalid_request(serve: Serve) -> httpx.Response:
+    return await serve().make(task={"seed": False})
+
+
+async def task_unknown(serve: Serve) -> httpx.Response:
+    return await serve().make(task={"split": "few", "index": 3})
+
+
+async def option_refused(serve: Serve) -> httpx.Response:
+    return await serve().make(options={"folder": "/etc"})
+
+
+async def internal(serve: Serve) -> httpx.Response:
+    wire = serve()
+    wire.hall.worlds = None  # type: ignore[assignment]
+    return await wire.make()
+
+
+async def environment_failed(serve: Serve) -> httpx.Response:
+    return await (await serve().play()).step(1, "raise")
+
+
+async def at_capacity(serve: Serve) -> httpx.Response:
+    answer = await serve(max_sessions=2).make(count=3)
+    assert int(answer.headers["retry-after"]) >= 1
+    return answer
+
+
+async def draining(serve: Serve) -> httpx.Response:
+    wire = serve()
+    await wire.hall.close()
+    answer = await wire.make()
+    assert answer.headers["retry-after"] == "1"
+    return answer
+
+
+WITHOUT_ROUTES = {"bad_http", "head_too_large"}
+"""Answered before there is a request: see test_sockets."""
+
+PROVOKED: dict[str, Callable[[Serve], Awaitable[httpx.Response]]] = {
+    code: found for code, found in globals().items() if code in CATALOGUE
+}
+
+
+def test_no_problem_is_left_out():
+    assert set(PROVOKED) | WITHOUT_ROUTES == set(CATALOGUE)
+
+
+@pytest.mark.parametrize("code", PROVOKED)
+async def test_a_problem_is_answered(serve, code):
+    problem(await PROVOKED[code](serve), code)
+
+
+@pytest.mark.parametrize("code", CATALOGUE)
+def test_a_problem_says_what_to_do(code):
+    kind = CATALOGUE[code]
+    assert 400 <= kind.status < 600
+    assert kind.title
+    assert kind.fix
+    made = ProblemError(code, "half a pair: \ud800 " + "x" * 5000)
+    assert len(made.body) < 3000
+
+
+async def test_every_fault_of_a_request_is_told_up_to_five(wire):
+    answer = await wire.post("/v1/sessions", {f"field-{number}": 1 for number in range(9)})
+    said = problem(answer, "invalid_request")["detail"]
+    assert said.count(";") == 5
+    assert said.endswith("and 6 more")
+
+
+async def test_a_fault_of_the_server_says_nothing_of_itself(wire, monkeypatch, caplog):
+    async def fails(*_: Any) -> Any:
+        raise RuntimeError("words of the server's")
+
+    for name, ask in (("status", wire.get("/v1/sessions/x")), ("step", wire.post("/v1/sessions/x/step", {}))):
+        monkeypatch.setattr(Handlers, name, fails)
+        assert "words" not in (await ask).text
+    assert caplog.text.count("RuntimeError at test_problems.py") == 2
+    assert "words" not in caplog.text
