@@ -1,0 +1,1 @@
+"""Schema versions of the journal, for alembic."""

@@ -1,0 +1,174 @@
+"""Opens a journal: a file for one machine, or a PostgreSQL database for many.
+
+SQLite runs in WAL mode: a commit reaches the operating system, so a killed server loses nothing; ``strict`` sessions
+have their commits forced to disk. Its clock is the machine's monotonic one, counted from when the journal was opened,
+so that neither a clock set back nor a night without power expires a session. PostgreSQL brings its own clock.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from alembic import command
+from alembic.config import Config
+from alembic.util import CommandError
+from sqlalchemy import Connection, Engine, event
+
+from agentenvs.core.errors import ConfigError, DataError, ServiceError, missing_extra
+from agentenvs_servers.journal.schema import meta, sessions
+
+BUSY_SECONDS = 10.0
+"""How long one SQLite writer waits for another."""
+
+CONNECT_SECONDS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """An open journal."""
+
+    engine: Engine
+    now: Callable[[Connection], float]
+    """Seconds of the journal's clock."""
+
+    @property
+    def is_sqlite(self) -> bool:
+        """Whether it is a file."""
+        return self.engine.dialect.name == "sqlite"
+
+
+def open_journal(url: str, *, fresh_epoch: bool = True) -> Opened:
+    """Open a journal, and bring its schema up to date.
+
+    Args:
+        url: A path of an SQLite file, or an SQLAlchemy URL: ``sqlite:///…``, ``postgresql://…``.
+        fresh_epoch: Whether a server begins here: open sessions of a file begin their time to live anew. False for
+            further workers of a server.
+
+    Raises:
+        DataError: The file cannot be used, is no journal, or is of a later version of this package.
+        ServiceError: The database cannot be reached or used.
+        ConfigError: The URL makes no sense.
+        MissingExtraError: The driver of PostgreSQL is not installed.
+    """
+    engine = _engine(url)
+    try:
+        with engine.connect() as connection:
+            _migrate(connection)
+            connection.commit()
+        if engine.dialect.name != "sqlite":
+            return Opened(engine, _database_clock)
+        with engine.begin() as connection:
+            epoch = _epoch(connection, fresh_epoch)
+        return Opened(engine, lambda _: time.monotonic() - epoch)
+    except sa.exc.DBAPIError as error:
+        engine.dispose()
+        raise (DataError if engine.dialect.name == "sqlite" else ServiceError)(
+            f"the journal {shown(url)} cannot be used", why=_words(error), fix="give another --journal, or repair it"
+        ) from error
+
+
+def shown(url: str) -> str:
+    """Return the address of a journal without its password."""
+    try:
+        return sa.make_url(url).render_as_string(hide_password=True) if "://" in url else url
+    except sa.exc.ArgumentError:
+        return "(not a URL)"
+
+
+def _engine(url: str) -> Engine:
+    try:
+        made = sa.make_url(url if "://" in url else f"sqlite:///{Path(url).absolute()}")
+    except sa.exc.ArgumentError as error:
+        raise ConfigError("the address of the journal is none", fix="a file, or postgresql://USER@HOST/NAME") from error
+    if made.get_backend_name() == "sqlite":
+        return _sqlite(made)
+    if made.get_backend_name() == "postgresql":
+        return _postgresql(made)
+    raise ConfigError(f"a journal cannot be in {made.get_backend_name()}", fix="use SQLite or PostgreSQL")
+
+
+def _sqlite(url: sa.URL) -> Engine:
+    if not url.database or url.database == ":memory:":
+        raise ConfigError("a journal in memory is none", fix="give a file, or --journal none")
+    file = Path(url.database)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        # Before anybody else can look in: whoever reads the journal can control the sessions in it.
+        os.close(os.open(file, os.O_CREAT | os.O_RDWR, 0o600))
+    except OSError as error:
+        raise DataError(f"the journal {file} cannot be written", why=str(error)) from error
+    engine = sa.create_engine(url, connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False})
+
+    @event.listens_for(engine, "connect")
+    def prepare(raw: sqlite3.Connection, _: Any) -> None:
+        raw.isolation_level = None  # transactions are begun below, as writing ones: no upgrade can fail later
+        for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON"):
+            raw.execute(f"PRAGMA {pragma}")
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+    return engine
+
+
+def _postgresql(url: sa.URL) -> Engine:
+    try:
+        import psycopg  # noqa: F401
+    except ImportError as error:
+        raise missing_extra("a journal in PostgreSQL", "psycopg", "postgres") from error
+    return sa.create_engine(
+        url.set(drivername="postgresql+psycopg"),
+        pool_pre_ping=True,
+        connect_args={"connect_timeout": CONNECT_SECONDS},
+    )
+
+
+def _migrate(connection: Connection) -> None:
+    """Bring the schema up to date; several workers may try at once.
+
+    Raises:
+        DataError: It is of a later version.
+    """
+    if connection.dialect.name == "postgresql":
+        connection.execute(sa.text("SELECT pg_advisory_xact_lock(7267114)"))
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+    config.attributes["connection"] = connection
+    try:
+        command.upgrade(config, "head")
+    except CommandError as error:
+        raise DataError(
+            "the journal is of a later version",
+            why=str(error),
+            fix="use the version of agentenvs that made it, or give another --journal",
+        ) from error
+
+
+def _epoch(connection: Connection, fresh: bool) -> float:
+    """Return when the journal was opened, on this machine's monotonic clock."""
+    row = connection.execute(sa.select(meta.c.value).where(meta.c.name == "epoch")).scalar()
+    if row is not None and not fresh:
+        return float(row)
+    now = time.monotonic()
+    connection.execute(sa.delete(meta).where(meta.c.name == "epoch"))
+    connection.execute(sa.insert(meta).values(name="epoch", value=repr(now)))
+    connection.execute(sa.update(sessions).values(born=0.0, touched=0.0, lease=0.0).where(sessions.c.state == "open"))
+    connection.execute(sa.update(sessions).values(over=0.0).where(sessions.c.state != "open"))
+    return now
+
+
+def _database_clock(connection: Connection) -> float:
+    return float(connection.execute(sa.text("SELECT extract(epoch FROM clock_timestamp())")).scalar_one())
+
+
+def _words(error: sa.exc.DBAPIError) -> str:
+    return str(error.orig).strip().partition("\n")[0][:300]

@@ -1,0 +1,328 @@
+"""What is done to the journal: one function an operation, each within somebody's transaction.
+
+Whatever ends, resets or expires a session locks its row first and looks whether the session stands as the caller
+believes: at this episode, at this turn. A turn that another worker is committing holds that lock too, so none can slip
+in between the look and the deed. The caller of an operation that answers False must read the journal again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+from sqlalchemy.dialects.postgresql import insert as insert_postgresql
+from sqlalchemy.dialects.sqlite import insert as insert_sqlite
+
+from agentenvs_servers.journal.rows import CreateRow, Ended, EpisodeRow, Head, Loaded, PlayedTurn, Saved, SessionRow
+from agentenvs_servers.journal.schema import checkpoints, counters, creates, episodes, sessions, turns
+
+ALL = "*"
+"""The counter of every tenant's sessions together."""
+
+FORGET_AT_ONCE = 500
+"""Sessions that one transaction forgets at most."""
+
+
+class Full(Exception):
+    """There is no room for more sessions.
+
+    Args:
+        open_: How many are open.
+        tenant: Whether it is the tenant's own quota.
+    """
+
+    def __init__(self, open_: int, *, tenant: bool) -> None:
+        super().__init__(open_)
+        self.open = open_
+        self.tenant = tenant
+
+
+# ---- create ----------------------------------------------------------------------------------------------------------
+
+
+def find_create(connection: Connection, tenant: str, key: str) -> CreateRow | None:
+    """Return a create that was answered."""
+    found = connection.execute(
+        sa.select(creates.c.form, creates.c.single).where(creates.c.tenant == tenant, creates.c.key == key)
+    ).one_or_none()
+    if found is None:
+        return None
+    first = sa.select(episodes.c.opening).where(episodes.c.session == sessions.c.id, episodes.c.n == 1)
+    made = connection.execute(
+        sa.select(sessions.c.name, sessions.c.env, sessions.c.idle, sessions.c.absolute, first.scalar_subquery())
+        .where(sessions.c.tenant == tenant, sessions.c.create_key == key)
+        .order_by(sessions.c.place)
+    ).all()
+    return CreateRow(found.form, found.single, [tuple(row) for row in made])
+
+
+def insert_create(
+    connection: Connection,
+    create: tuple[str, str, bytes, bool],
+    made: Sequence[tuple[SessionRow, EpisodeRow]],
+    now: float,
+    room: int,
+    quota: int | None,
+) -> bool:
+    """Keep a create with its sessions and their first episodes.
+
+    Args:
+        connection: A transaction.
+        create: Tenant, key, form, and whether a single session was asked for.
+        made: The sessions.
+        now: The journal's clock.
+        room: The most sessions that may be open.
+        quota: The most that the tenant may have open.
+
+    Returns:
+        Whether it was kept; False where the key is taken.
+
+    Raises:
+        Full: There is no room.
+    """
+    tenant, key, form, single = create
+    if not _inserted(connection, creates, {"tenant": tenant, "key": key, "form": form, "single": single}):
+        return False
+    count(connection, tenant, len(made), room, quota)
+    standing = {"born": now, "touched": now, "state": "open", "begun": 1, "lease": now}
+    connection.execute(sa.insert(sessions), [{**session._asdict(), **standing} for session, _ in made])
+    connection.execute(sa.insert(episodes), [episode._asdict() for _, episode in made])
+    return True
+
+
+def count(connection: Connection, tenant: str, more: int, room: int, quota: int | None) -> None:
+    """Count sessions in, where there is room for them.
+
+    Raises:
+        Full: There is none.
+    """
+    limits = [(ALL, room), *([(tenant, quota)] if quota is not None else [(tenant, room)])]
+    for name, most in limits:
+        _inserted(connection, counters, {"tenant": name, "open": 0})
+        grown = connection.execute(
+            sa.update(counters)
+            .where(counters.c.tenant == name, counters.c.open + more <= most)
+            .values(open=counters.c.open + more)
+        )
+        if grown.rowcount == 0:
+            raise Full(open_sessions(connection, name), tenant=name != ALL)
+
+
+def open_sessions(connection: Connection, tenant: str = ALL) -> int:
+    """Return how many sessions are open."""
+    return connection.execute(sa.select(counters.c.open).where(counters.c.tenant == tenant)).scalar() or 0
+
+
+def _inserted(connection: Connection, table: sa.Table, values: dict[str, Any]) -> bool:
+    """Insert a row, and return whether it was not there."""
+    insert = insert_sqlite if connection.dialect.name == "sqlite" else insert_postgresql
+    statement = insert(table).values(values).on_conflict_do_nothing().returning(sa.literal(1))
+    return connection.execute(statement).first() is not None
+
+
+# ---- episodes --------------------------------------------------------------------------------------------------------
+
+
+def begin_episode(connection: Connection, ended: Ended, episode: EpisodeRow, key: str, form: bytes, now: float) -> bool:
+    """Let a session go on to another episode.
+
+    Args:
+        connection: A transaction.
+        ended: The episode it leaves, as the caller knows it.
+        episode: The one it begins.
+        key: Of the reset.
+        form: What was asked with that key.
+        now: The journal's clock.
+
+    Returns:
+        Whether the session stood as the caller knew it; else nothing was done.
+    """
+    if not _stands(connection, episode.session, ended):
+        return False
+    _end_episode(connection, ended)
+    connection.execute(sa.insert(episodes).values(episode._asdict()))
+    connection.execute(
+        sa.update(sessions)
+        .where(sessions.c.id == episode.session)
+        .values(episode=episode.id, begun=episode.n, reset_key=key, reset_form=form, touched=now)
+    )
+    return True
+
+
+def end_session(
+    connection: Connection, session: bytes, ended: Ended, how: str, farewell: bytes | None, now: float
+) -> bool:
+    """Close a session, or let it expire; see :func:`begin_episode` for the result."""
+    if not _stands(connection, session, ended):
+        return False
+    _end_episode(connection, ended)
+    tenant = connection.execute(sa.select(sessions.c.tenant).where(sessions.c.id == session)).scalar_one()
+    connection.execute(
+        sa.update(sessions).where(sessions.c.id == session).values(state=how, over=now, farewell=farewell)
+    )
+    connection.execute(sa.update(counters).where(counters.c.tenant.in_([ALL, tenant])).values(open=counters.c.open - 1))
+    return True
+
+
+def _stands(connection: Connection, session: bytes, ended: Ended) -> bool:
+    """Lock a session, and return whether it is open, at this episode, at this turn."""
+    row = connection.execute(
+        sa.select(sessions.c.state, sessions.c.episode).where(sessions.c.id == session).with_for_update()
+    ).one_or_none()
+    if row is None or row.state != "open" or row.episode != ended.id:
+        return False
+    last = connection.execute(sa.select(sa.func.max(turns.c.turn)).where(turns.c.episode == ended.id)).scalar()
+    return (last or 0) == ended.turns
+
+
+def _end_episode(connection: Connection, ended: Ended) -> None:
+    connection.execute(
+        sa.update(episodes).where(episodes.c.id == ended.id).values(ending=ended.ending, record=ended.record)
+    )
+    if ended.record is not None:  # the record holds all that the turns hold
+        for table in (turns, checkpoints):
+            connection.execute(sa.delete(table).where(table.c.episode == ended.id))
+
+
+def keep_checkpoint(connection: Connection, episode: str, saved: Saved) -> None:
+    """Keep a saved world, instead of an earlier one."""
+    connection.execute(sa.delete(checkpoints).where(checkpoints.c.episode == episode))
+    connection.execute(sa.insert(checkpoints).values(episode=episode, turn=saved.turn, data=saved.data))
+
+
+# ---- reading ---------------------------------------------------------------------------------------------------------
+
+
+def head(connection: Connection, session: bytes) -> Head | None:
+    """Return how a session stands, in short."""
+    row = connection.execute(
+        sa.select(sessions.c.state, sessions.c.episode).where(sessions.c.id == session)
+    ).one_or_none()
+    return None if row is None else Head(row.state, row.episode)
+
+
+def turns_after(connection: Connection, episode: str, turn: int) -> list[PlayedTurn]:
+    """Return the turns of an episode after one."""
+    found = connection.execute(
+        sa.select(turns.c.turn, turns.c.action, turns.c.digest, turns.c.effects, turns.c.failed)
+        .where(turns.c.episode == episode, turns.c.turn > turn)
+        .order_by(turns.c.turn)
+    )
+    return [PlayedTurn(*row) for row in found]
+
+
+def load(connection: Connection, session: bytes, now: float) -> Loaded | None:
+    """Return all that is needed to go on with a session."""
+    row = connection.execute(sa.select(sessions).where(sessions.c.id == session)).mappings().one_or_none()
+    if row is None:
+        return None
+    found = connection.execute(sa.select(episodes).where(episodes.c.id == row["episode"])).mappings().one()
+    kept = connection.execute(
+        sa.select(checkpoints.c.turn, checkpoints.c.data).where(checkpoints.c.episode == row["episode"])
+    ).one_or_none()
+    saved = None if kept is None else Saved(*kept)
+    past = connection.execute(
+        sa.select(episodes.c.id)
+        .where(episodes.c.session == session, episodes.c.record.is_not(None))
+        .order_by(episodes.c.n)
+    ).scalars()
+    return Loaded(
+        session=SessionRow(**{name: row[name] for name in SessionRow._fields}),
+        episode=EpisodeRow(**{name: found[name] for name in EpisodeRow._fields}),
+        saved=saved,
+        turns=turns_after(connection, row["episode"], 0 if saved is None else saved.turn),
+        recorded=list(past),
+        now=now,
+        **{
+            name: row[name]
+            for name in ("state", "begun", "born", "touched", "over", "reset_key", "reset_form", "farewell")
+        },
+    )
+
+
+def find_agent(connection: Connection, agent: bytes) -> tuple[str, str] | None:
+    """Return the name of the session and the episode of an agent key."""
+    row = connection.execute(
+        sa.select(sessions.c.name, episodes.c.id)
+        .join_from(episodes, sessions, episodes.c.session == sessions.c.id)
+        .where(episodes.c.agent == agent)
+    ).one_or_none()
+    return None if row is None else (row[0], row[1])
+
+
+def record(connection: Connection, session: bytes, episode: str) -> bytes | None:
+    """Return the packed record of a past episode."""
+    return connection.execute(
+        sa.select(episodes.c.record).where(episodes.c.session == session, episodes.c.id == episode)
+    ).scalar()
+
+
+# ---- time ------------------------------------------------------------------------------------------------------------
+
+
+def touch(connection: Connection, ids: Iterable[bytes], now: float) -> None:
+    """Note that sessions were answered."""
+    rows = [{"key": key, "at": now} for key in sorted(ids)]
+    if rows:
+        connection.execute(
+            sa.update(sessions)
+            .where(sessions.c.id == sa.bindparam("key"), sessions.c.touched < sa.bindparam("at"))
+            .values(touched=sa.bindparam("at")),
+            rows,
+        )
+
+
+def due(connection: Connection, now: float, slack: float, most: int) -> list[str]:
+    """Return the names of sessions whose time is up by more than a slack, in which a touch may still be on its way."""
+    late = sa.or_(sessions.c.touched + sessions.c.idle < now - slack, sessions.c.born + sessions.c.absolute < now)
+    return list(
+        connection.execute(
+            sa.select(sessions.c.name).where(sessions.c.state == "open", late).order_by(sessions.c.touched).limit(most)
+        ).scalars()
+    )
+
+
+def forget(connection: Connection, now: float, retention: float) -> int:
+    """Delete what is over for longer than the retention time, and return how many sessions that were."""
+    gone = connection.execute(
+        sa.select(sessions.c.id, sessions.c.tenant, sessions.c.create_key)
+        .where(sessions.c.state != "open", sessions.c.over < now - retention)
+        .limit(FORGET_AT_ONCE)
+    ).all()
+    drop(connection, [row.id for row in gone])
+    for tenant, key in dict.fromkeys((row.tenant, row.create_key) for row in gone):
+        left = sa.exists().where(sessions.c.tenant == tenant, sessions.c.create_key == key)
+        connection.execute(sa.delete(creates).where(creates.c.tenant == tenant, creates.c.key == key, ~left))
+    return len(gone)
+
+
+def drop(connection: Connection, ids: Sequence[bytes]) -> None:
+    """Delete sessions with all that is theirs."""
+    if not ids:
+        return
+    names = sa.select(episodes.c.id).where(episodes.c.session.in_(ids))
+    for table in (turns, checkpoints):
+        connection.execute(sa.delete(table).where(table.c.episode.in_(names)))
+    connection.execute(sa.delete(episodes).where(episodes.c.session.in_(ids)))
+    connection.execute(sa.delete(sessions).where(sessions.c.id.in_(ids)))
+
+
+# ---- leases ----------------------------------------------------------------------------------------------------------
+
+
+def renew(connection: Connection, owner: str, until: float) -> None:
+    """Say that a worker is alive, and with it the worlds that only it has."""
+    connection.execute(
+        sa.update(sessions).where(sessions.c.owner == owner, sessions.c.state == "open").values(lease=until)
+    )
+
+
+def take(connection: Connection, session: bytes, owner: str, until: float, now: float) -> bool:
+    """Take a session over from a worker that is gone; return whether it is the taker's now."""
+    mine = sa.or_(sessions.c.owner == owner, sessions.c.lease < now)
+    taken = connection.execute(
+        sa.update(sessions).where(sessions.c.id == session, mine).values(owner=owner, lease=until)
+    )
+    return taken.rowcount > 0

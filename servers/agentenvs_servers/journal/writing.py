@@ -1,0 +1,251 @@
+"""The one writer of a worker: takes what its sessions do, and commits it in groups.
+
+Requests hand over their turns and wait; the writer takes all that came meanwhile into one transaction. So a commit
+costs once what a step would cost alone, and the event loop never waits for a disk. A turn is inserted by one statement
+that finds its session open and playing its episode, or not at all: another worker may have been asked meanwhile.
+
+Where a transaction fails, each of its requests is told; what the journal says then is what is so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import queue
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, NamedTuple, TypeVar
+
+import sqlalchemy as sa
+from sqlalchemy import Connection
+
+from agentenvs_servers.journal.opening import Opened
+
+T = TypeVar("T")
+
+MOST_IN_GROUP = 512
+
+log = logging.getLogger("agentenvs.journal")
+
+
+class JournalDown(Exception):
+    """The journal did not take it: the disk is full, the database is away. Nothing, or all, of it was written."""
+
+
+class TurnRow(NamedTuple):
+    """A turn as it is inserted; the last field is the session's."""
+
+    episode: str
+    turn: int
+    action: bytes
+    digest: bytes
+    effects: bytes | None
+    failed: str | None
+    worker: int
+    session: bytes
+
+
+class _Turn(NamedTuple):
+    row: TurnRow
+    strict: bool
+    future: asyncio.Future[bool]
+
+
+class _Work(Generic[T]):
+    """Anything else to be done in a transaction, apart from what else is in it."""
+
+    __slots__ = ("do", "future", "strict")
+
+    def __init__(self, do: Callable[[Connection], T], strict: bool, future: asyncio.Future[T]) -> None:
+        self.do = do
+        self.strict = strict
+        self.future = future
+
+
+_SQLITE = (
+    "INSERT INTO turns (episode, turn, action, digest, effects, failed, worker) "
+    "SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7 "
+    "WHERE EXISTS (SELECT 1 FROM sessions WHERE id = ?8 AND state = 'open' AND episode = ?1) "
+    "ON CONFLICT DO NOTHING"
+)
+
+# The lock keeps a session's close, reset or expiry waiting until this turn is committed, and the other way round.
+_POSTGRESQL = (
+    "WITH asked AS (SELECT * FROM unnest(%(episode)s::text[], %(turn)s::int[], %(action)s::bytea[], "
+    "%(digest)s::bytea[], %(effects)s::bytea[], %(failed)s::text[], %(worker)s::bigint[], %(session)s::bytea[]) "
+    "AS asked (episode, turn, action, digest, effects, failed, worker, session)), "
+    "playing AS (SELECT id, episode FROM sessions WHERE id = ANY(%(session)s::bytea[]) AND state = 'open' "
+    "ORDER BY id FOR SHARE) "
+    "INSERT INTO turns (episode, turn, action, digest, effects, failed, worker) "
+    "SELECT a.episode, a.turn, a.action, a.digest, a.effects, a.failed, a.worker FROM asked a "
+    "JOIN playing p ON p.id = a.session AND p.episode = a.episode ORDER BY a.episode, a.turn ON CONFLICT DO NOTHING"
+)
+
+_OURS = sa.text("SELECT worker FROM turns WHERE episode = :episode AND turn = :turn")
+
+
+class Writer:
+    """Commits in groups, in a thread of its own.
+
+    Args:
+        opened: The journal.
+        loop: Whose requests it answers.
+    """
+
+    def __init__(self, opened: Opened, loop: asyncio.AbstractEventLoop) -> None:
+        self._opened = opened
+        self._loop = loop
+        self._queue: queue.SimpleQueue[_Turn | _Work[Any] | None] = queue.SimpleQueue()
+        self._connection: Connection | None = None
+        self._full_sync = False
+        self._thread = threading.Thread(target=self._work, name="agentenvs-journal", daemon=True)
+        self._thread.start()
+        self.groups = 0
+        """Transactions so far."""
+        self.rows = 0
+        """Turns so far."""
+
+    def turn(self, row: TurnRow, *, strict: bool) -> asyncio.Future[bool]:
+        """Insert a turn; the result says whether it is in: False where its session is no longer at this turn.
+
+        Raises:
+            JournalDown: Through the future.
+        """
+        future: asyncio.Future[bool] = self._loop.create_future()
+        self._queue.put(_Turn(row, strict, future))
+        return future
+
+    def run(self, do: Callable[[Connection], T], *, strict: bool = False) -> asyncio.Future[T]:
+        """Do something in a transaction; what it raises undoes it alone.
+
+        Raises:
+            JournalDown: Through the future.
+        """
+        future: asyncio.Future[T] = self._loop.create_future()
+        self._queue.put(_Work(do, strict, future))
+        return future
+
+    def close(self) -> None:
+        """Commit what is waiting, and stop."""
+        self._queue.put(None)
+        self._thread.join()
+        self._forget_connection()
+
+    # ---- in the thread ---------------------------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        going = True
+        while going:
+            group, going = self._group()
+            if group:
+                answers = self._commit(group)
+                with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+                    self._loop.call_soon_threadsafe(_deliver, answers)
+
+    def _group(self) -> tuple[list[_Turn | _Work[Any]], bool]:
+        first = self._queue.get()
+        group: list[_Turn | _Work[Any]] = []
+        while first is not None:
+            group.append(first)
+            if len(group) >= MOST_IN_GROUP:
+                return group, True
+            try:
+                first = self._queue.get_nowait()
+            except queue.Empty:
+                return group, True
+        return group, False
+
+    def _commit(self, group: Sequence[_Turn | _Work[Any]]) -> list[tuple[asyncio.Future[Any], Any]]:
+        try:
+            connection = self._connected()
+            self._sync(connection, any(item.strict for item in group))
+            with connection.begin():
+                answers = self._write(connection, group)
+            self.groups += 1
+            return answers
+        except (sa.exc.SQLAlchemyError, OSError) as error:
+            log.error("the journal did not take %d requests: %s", len(group), type(error).__name__)
+            self._forget_connection()
+            down = JournalDown(type(error).__name__)
+            return [(item.future, down) for item in group]
+
+    def _write(
+        self, connection: Connection, group: Sequence[_Turn | _Work[Any]]
+    ) -> list[tuple[asyncio.Future[Any], Any]]:
+        turns = [item for item in group if isinstance(item, _Turn)]
+        answers: list[tuple[asyncio.Future[Any], Any]] = []
+        if turns:
+            answers += zip((turn.future for turn in turns), self._insert(connection, turns), strict=True)
+        for item in group:
+            if isinstance(item, _Work):
+                answers.append((item.future, _apart(connection, item.do)))
+        return answers
+
+    def _insert(self, connection: Connection, turns: Sequence[_Turn]) -> list[bool]:
+        rows = [turn.row for turn in turns]
+        if self._opened.is_sqlite:
+            written = connection.exec_driver_sql(_SQLITE, rows).rowcount
+        else:
+            columns = {name: [getattr(row, name) for row in rows] for name in TurnRow._fields}
+            written = connection.exec_driver_sql(_POSTGRESQL, columns).rowcount
+        self.rows += written
+        if written == len(rows):
+            return [True] * len(rows)
+        return [self._is_in(connection, row) for row in rows]
+
+    @staticmethod
+    def _is_in(connection: Connection, row: TurnRow) -> bool:
+        found = connection.execute(_OURS, {"episode": row.episode, "turn": row.turn}).scalar()
+        return found == row.worker
+
+    def _connected(self) -> Connection:
+        if self._connection is None or self._connection.invalidated:
+            self._forget_connection()
+            self._connection = self._opened.engine.connect()
+            self._full_sync = False
+        return self._connection
+
+    def _sync(self, connection: Connection, strict: bool) -> None:
+        """Force this group to disk, or not; before its transaction begins."""
+        if not self._opened.is_sqlite:
+            # A local setting would have to be made in every transaction; this one holds until it is changed.
+            if strict != self._full_sync:
+                with connection.begin():
+                    connection.exec_driver_sql(f"SET synchronous_commit = {'on' if strict else 'off'}")
+        elif strict != self._full_sync:
+            raw: Any = connection.connection.driver_connection
+            raw.execute(f"PRAGMA synchronous={'FULL' if strict else 'NORMAL'}")
+        self._full_sync = strict
+
+    def _forget_connection(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with contextlib.suppress(Exception):
+                connection.invalidate()
+            with contextlib.suppress(Exception):
+                connection.close()
+
+
+def _apart(connection: Connection, do: Callable[[Connection], T]) -> T | Exception:
+    """Return what something does to the journal, or what it raises; undone then, without harm to the group."""
+    savepoint = connection.begin_nested()
+    try:
+        value = do(connection)
+        savepoint.commit()
+    except sa.exc.OperationalError:
+        raise  # the journal itself failed: the group fails with it
+    except Exception as error:  # noqa: BLE001 - boundary: whoever asked is told
+        savepoint.rollback()
+        return error
+    return value
+
+
+def _deliver(answers: list[tuple[asyncio.Future[Any], Any]]) -> None:
+    for future, answer in answers:
+        if future.done():
+            continue
+        if isinstance(answer, Exception):
+            future.set_exception(answer)
+        else:
+            future.set_result(answer)
