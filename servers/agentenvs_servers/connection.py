@@ -1,15 +1,20 @@
-"""A connection whose client may be slow or hostile: the head of a request has a time and a size.
+"""Connections whose clients may be slow or hostile: the head of a request has a time and a size.
 
 uvicorn bounds neither. Without a bound, half a request line holds a connection for ever, and a header without end holds
 memory. Bodies have bounds of their own, see :mod:`~agentenvs_servers.bodies`; what is still sent of a body after its
 answer counts here as a head that does not come. What is no HTTP at all is answered as a problem as well.
+
+A socket has bounds of its own: frames have a size, and a client that does not answer pings is cut off, also where it
+reads nothing of what was written to it already.
 """
 
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from agentenvs_servers.problems import MEDIA_TYPE, ProblemError
 
@@ -26,6 +31,11 @@ class Connection(HttpToolsProtocol):
     _head_bytes: int | None = None
     """Bytes of a head that is not complete; None where none has begun."""
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        # Addresses hold secrets, and uvicorn logs them wherever its access log has a handler, whoever gave it one.
+        self.access_log = False
+
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for the first request."""
         super().connection_made(transport)
@@ -39,7 +49,7 @@ class Connection(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         """Take what came; what belongs to no request that runs must soon become one."""
         super().data_received(data)
-        if self.transport.is_closing():
+        if self.transport.is_closing() or self.transport.get_protocol() is not self:  # it has become a socket
             return
         if self._head_bytes is not None:
             self._head_bytes += len(data)
@@ -94,3 +104,18 @@ class Connection(HttpToolsProtocol):
         ]
         self.transport.write(b"".join([*head, problem.body]))
         self.transport.close()
+
+
+class SocketConnection(WebSocketsSansIOProtocol):
+    """One socket; see :class:`uvicorn.protocols.websockets.websockets_sansio_impl.WebSocketsSansIOProtocol`."""
+
+    async def send(self, message: Any) -> None:
+        """Send, and take note that a refusal which was sent whole completes the handshake."""
+        await super().send(message)
+        if message["type"] == "websocket.http.response.body":
+            self.handshake_complete = True
+
+    def keepalive_timeout(self) -> None:
+        """Cut off a client that is not there; what it has not read by now would keep a mere closing waiting."""
+        super().keepalive_timeout()
+        self.transport.abort()

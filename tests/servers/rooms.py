@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from agentenvs.core import registry
-from agentenvs.core.actions import Action
+from agentenvs.core.actions import Action, calls_of
 from agentenvs.core.environment import Environment
 from agentenvs.core.errors import DataError, SplitError
 from agentenvs.core.observation import TextBlock
@@ -74,12 +74,13 @@ class Room(Environment):
         return "A room."
 
     def _act(self, action: Action) -> Outcome:
-        if action in ("look", "win"):
-            self.world["looks"] += action == "look"
-            return Outcome((TextBlock(f"You {action}."),), ended=action == "win")
-        if not isinstance(action, str) or not hasattr(self, f"_do_{action}"):
+        said = action if isinstance(action, str) else calls_of(action)[0].tool
+        if said in ("look", "win"):
+            self.world["looks"] += said == "look"
+            return Outcome((TextBlock(f"You {said}."),), ended=said == "win")
+        if not hasattr(self, f"_do_{said}"):
             return Outcome((TextBlock("What?"),), valid=False, error="unknown")
-        return getattr(self, f"_do_{action}")()  # type: ignore[no-any-return]
+        return getattr(self, f"_do_{said}")()  # type: ignore[no-any-return]
 
     def _do_raise(self) -> Outcome:
         self.world["looks"] += 1000

@@ -180,7 +180,7 @@ async def draining(serve: Serve) -> httpx.Response:
 
 
 WITHOUT_ROUTES = {"bad_http", "head_too_large"}
-"""Answered before there is a request: see test_sockets."""
+"""Answered before there is a request: see test_connections."""
 
 PROVOKED: dict[str, Callable[[Serve], Awaitable[httpx.Response]]] = {
     code: found for code, found in globals().items() if code in CATALOGUE
