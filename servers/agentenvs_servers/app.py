@@ -207,6 +207,16 @@ def _add_episodes(app: FastAPI, handlers: Handlers) -> None:
         """Play a turn; the last turn asked again is answered again, byte for byte."""
         return await _sent(handlers.step(_headers(request), request.receive, session))
 
+    @app.post(
+        "/v1/steps",
+        tags=["episodes"],
+        **takes(wire.StepsBody),
+        **answers(wire.StepsReply, *CONTROL, *BODY, "batch_too_long"),
+    )
+    async def steps(request: Request) -> Response:
+        """Play turns of many sessions; each item is answered, or refused, as its step alone would be."""
+        return await _sent(handlers.steps(_headers(request), request.receive))
+
     @app.get(
         "/v1/sessions/{session}/trace",
         tags=["episodes"],

@@ -137,10 +137,10 @@ def parse(model: type[M], body: bytes) -> M:
     try:
         return model.model_validate(loads(body))
     except ValidationError as error:
-        raise ProblemError("invalid_request", _faults(error)) from error
+        raise ProblemError("invalid_request", faults(error)) from error
 
 
-def _faults(error: ValidationError) -> str:
+def faults(error: ValidationError) -> str:
     """Say where a message is wrong, without repeating what may be secret in it."""
     faults = error.errors(include_url=False, include_input=False, include_context=False)
     said = [f"{'.'.join(map(str, fault['loc'])) or 'the body'}: {fault['msg']}" for fault in faults[:_MOST_FAULTS]]

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Mapping
 from typing import NamedTuple, cast
 
 from agentenvs.core.verdict import Ending
-from agentenvs_servers import auth, bodies
+from agentenvs_servers import auth, batches, bodies
 from agentenvs_servers.bodies import Receive
 from agentenvs_servers.dumping import dump
 from agentenvs_servers.hall import Hall
@@ -83,6 +83,12 @@ class Handlers:
         async with self.hall.using(session) as found:
             body = bodies.parse(StepBody, await bodies.read(receive, headers, self._settings))
             return Answer(200, await found.step(body.episode, body.turn, body.action, trace=body.trace))
+
+    async def steps(self, headers: Headers, receive: Receive) -> Answer:
+        """Play turns of many sessions."""
+        auth.control(headers, self._settings)
+        form = bodies.loads(await bodies.read(receive, headers, self._settings))
+        return Answer(200, await batches.play(self.hall, batches.parse(form, self._settings.max_batch)))
 
     async def status(self, headers: Headers, session: str) -> Answer:
         """Tell how a session stands."""

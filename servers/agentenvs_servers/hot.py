@@ -1,4 +1,4 @@
-"""The two routes that a run spends its time in, as plain ASGI in front of the framework.
+"""The routes that a run spends its time in, as plain ASGI in front of the framework: steps, batches, the socket.
 
 A step through the framework costs five times what it costs here. Everything else passes through; so does a step whose
 address is odd. It is also the outermost boundary: whatever fails behind it is logged and answered as a problem.
@@ -7,22 +7,19 @@ address is odd. It is also the outermost boundary: whatever fails behind it is l
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any, TypeAlias
+from collections.abc import Awaitable
 
+from agentenvs_servers import sockets
+from agentenvs_servers.asgi import App, Receive, Scope, Send
 from agentenvs_servers.bodies import ClientGone
 from agentenvs_servers.failures import told
 from agentenvs_servers.handlers import Answer, Handlers, answered
 from agentenvs_servers.problems import MEDIA_TYPE, ProblemError
 
-Scope: TypeAlias = MutableMapping[str, Any]
-Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-App: TypeAlias = Callable[[Scope, Receive, Send], Awaitable[None]]
-
 _PREFIX = "/v1/sessions/"
 _SUFFIX = "/step"
 _AGENT_STEP = "/v1/agent/step"
+_STEPS = "/v1/steps"
 
 log = logging.getLogger("agentenvs.server")
 
@@ -56,6 +53,9 @@ class Front:
         await reply(answer, send)
 
     async def _through(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket" and scope["path"] == sockets.PATH:
+            await sockets.serve(self.handlers.hall, scope, receive, send)
+            return
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -66,6 +66,8 @@ class Front:
 
     def _hot(self, scope: Scope, receive: Receive) -> Awaitable[Answer] | None:
         path: str = scope["path"]
+        if path == _STEPS:
+            return self.handlers.steps(dict(scope["headers"]), receive)
         if path == _AGENT_STEP:
             return self.handlers.agent_step(dict(scope["headers"]), receive)
         if path.startswith(_PREFIX) and path.endswith(_SUFFIX):

@@ -17,7 +17,7 @@ import uvicorn
 from agentenvs.core.errors import ConfigError, ServiceError
 from agentenvs_servers import auth
 from agentenvs_servers.app import make_app
-from agentenvs_servers.connection import Connection
+from agentenvs_servers.connection import Connection, SocketConnection
 from agentenvs_servers.hot import Front
 from agentenvs_servers.settings import Settings
 
@@ -25,6 +25,9 @@ STOP_SECONDS = 10
 """How long running requests are waited for when the server stops."""
 
 START_SECONDS = 30.0
+
+SPARE_FRAME_BYTES = 65_536
+"""By how much a frame may be larger than a body may, and still be refused by an answer instead of a closing."""
 
 KEEP_ALIVE_SECONDS = 75
 """How long a connection may wait for its next request: longer than most models think."""
@@ -34,7 +37,7 @@ class _Server(uvicorn.Server):
     """A server that tells when it has come up, and takes no new sessions once it goes down."""
 
     def __init__(self, app: Front, up: Callable[[], None]) -> None:
-        super().__init__(_config(app))
+        super().__init__(_config(app, app.handlers.hall.settings))
         self._app = app
         self._up = up
 
@@ -108,12 +111,16 @@ def background(
             thread.join(STOP_SECONDS + 5)
 
 
-def _config(app: Front) -> uvicorn.Config:
+def _config(app: Front, settings: Settings) -> uvicorn.Config:
     logging.getLogger("agentenvs.server").setLevel(logging.INFO)
     return uvicorn.Config(
         app,
         http=Connection,
-        ws="none",
+        ws=SocketConnection,
+        ws_max_size=settings.max_body_bytes + SPARE_FRAME_BYTES,
+        ws_ping_interval=settings.socket_ping_seconds,
+        ws_ping_timeout=settings.socket_ping_seconds,
+        ws_per_message_deflate=False,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         access_log=False,
         log_level="warning",

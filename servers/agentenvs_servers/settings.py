@@ -37,8 +37,14 @@ class Settings:
     """``body_too_large``."""
     max_action_bytes: int = 2**20
     """``action_too_large``."""
+    max_batch: int = 1024
+    """Steps of one batch (``batch_too_long``)."""
     body_seconds: float = 10.0
     """In which a body must arrive (``request_slow``)."""
+    socket_requests: int = 1024
+    """Requests of one socket that may run at a time; further ones wait on the line."""
+    socket_ping_seconds: float = 20.0
+    """How often the other end of a socket is asked whether it is there, and how long it has to say so."""
     blocking_threads: int = 256
     """Threads for environments that may block; others are stepped on the event loop."""
     tokens: tuple[str, ...] = field(default=(), repr=False)

@@ -28,6 +28,7 @@ Turn: TypeAlias = Annotated[int, Field(ge=1, le=2**53, description="Number of th
 # Not pydantic's JsonValue, which refuses what models do write: lone surrogates, and more than 250 levels.
 Action: TypeAlias = Annotated[Any, Field(description="Any JSON value; what is no action is an invalid turn.")]
 Option: TypeAlias = bool | int | float | str | None
+SessionName: TypeAlias = Annotated[str, Field(description="The session, as its create answered it.")]
 
 
 class Wire(BaseModel):
@@ -108,6 +109,18 @@ class StepBody(Wire):
     turn: Turn
     action: Action
     trace: bool = Field(default=False, description="Answer {result, trace} instead of the result alone.")
+
+
+class StepItem(StepBody):
+    """One step of a batch."""
+
+    session: SessionName
+
+
+class StepsBody(Wire):
+    """``POST /v1/steps``: items of one session are played in this order, sessions independently of each other."""
+
+    items: list[StepItem]
 
 
 class AgentStepBody(Wire):
@@ -327,6 +340,27 @@ class Problem(Wire):
     code: str
     detail: str
     fix: str
+
+
+class PlayedItem(Wire):
+    """A step of a batch that was played: ``result`` has the bytes that the step alone would be answered with."""
+
+    status: Literal[200]
+    result: StepReply | TracedReply
+
+
+class RefusedItem(Wire):
+    """A step of a batch that was not played."""
+
+    status: int
+    problem: Problem
+    retry_after: float | None = Field(default=None, description="Seconds to wait, where that would help.")
+
+
+class StepsReply(Wire):
+    """The answer to a batch: one item for each that was asked, in the same order."""
+
+    items: list[PlayedItem | RefusedItem]
 
 
 __all__ = [name for name, value in list(globals().items()) if isinstance(value, type) and issubclass(value, Wire)]

@@ -9,7 +9,19 @@ import pytest
 
 import agentenvs
 
-HEAVY = ("docker", "fastapi", "gymnasium", "httpx", "jinja2", "numpy", "rich", "sqlalchemy", "typer", "uvicorn")
+HEAVY = (
+    "docker",
+    "fastapi",
+    "gymnasium",
+    "httpx",
+    "jinja2",
+    "numpy",
+    "rich",
+    "sqlalchemy",
+    "typer",
+    "uvicorn",
+    "websockets",
+)
 
 
 def test_public_names_are_sorted_and_resolve() -> None:

@@ -139,6 +139,10 @@ async def action_too_large(serve: Serve) -> httpx.Response:
     return await (await serve(max_action_bytes=100).play()).step(1, "x" * 101)
 
 
+async def batch_too_long(serve: Serve) -> httpx.Response:
+    return await serve(max_batch=2).post("/v1/steps", {"items": [{}] * 3})
+
+
 async def media_type(serve: Serve) -> httpx.Response:
     return await serve().http.post("/v1/sessions", content=b"{}", headers={"content-type": "text/plain"})
 

@@ -1,0 +1,128 @@
+"""One socket for many sessions: requests come as frames, run side by side, and are answered as they end.
+
+Who may connect is looked at once, at the handshake; the sessions then named in the frames are secrets themselves. A
+page of another site could make a browser connect here, so an ``Origin`` that is not this server's is refused.
+
+Requests that run are bounded in number: what is beyond waits in the client's own buffers, and so does everything while
+the client does not read its answers. A socket that goes away ends no session and no turn: what runs comes to its end,
+and the same request over another socket is answered what this one would have been.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from urllib.parse import urlsplit
+
+from agentenvs_servers import auth, frames
+from agentenvs_servers.asgi import Receive, Scope, Send
+from agentenvs_servers.failures import told
+from agentenvs_servers.frames import Desk, Frame, FrameError
+from agentenvs_servers.hall import Hall
+from agentenvs_servers.problems import MEDIA_TYPE, ProblemError
+
+PATH = "/v1/ws"
+
+UNAUTHORIZED = 4401
+"""How a socket is closed where the handshake cannot be answered as a problem."""
+
+log = logging.getLogger("agentenvs.server")
+
+
+async def serve(hall: Hall, scope: Scope, receive: Receive, send: Send) -> None:
+    """Serve one socket until it goes away, and what it asked for has come to its end."""
+    await receive()  # websocket.connect
+    headers = dict(scope["headers"])
+    try:
+        _refuse_foreign(headers)
+        tenant = auth.control(headers, hall.settings)
+    except ProblemError as problem:
+        await _refuse(problem, scope, send)
+        return
+    await send({"type": "websocket.accept"})
+    socket = Socket(hall, tenant, receive, send)
+    try:
+        await socket.run()
+    finally:
+        await socket.rest()
+
+
+class Socket:
+    """A socket that is open.
+
+    Args:
+        hall: The sessions.
+        tenant: Who asks.
+        receive: Gives frames.
+        send: Takes answers.
+    """
+
+    def __init__(self, hall: Hall, tenant: str, receive: Receive, send: Send) -> None:
+        self._desk = Desk(hall, tenant)
+        self._most_bytes = hall.settings.max_body_bytes
+        self._free = asyncio.Semaphore(hall.settings.socket_requests)
+        self._receive = receive
+        self._send = send
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def run(self) -> None:
+        """Take frames until the client is gone."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await self._free.acquire()
+            message = await self._receive()
+            if message["type"] != "websocket.receive":
+                return
+            task = loop.create_task(self._one(message.get("text")))
+            self._tasks.add(task)
+            task.add_done_callback(self._done)
+
+    async def rest(self) -> None:
+        """Wait until everything has come to its end."""
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self._free.release()
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.info("an answer found nobody: %s", told(error))
+
+    async def _one(self, text: str | None) -> None:
+        try:
+            if text is None:
+                raise FrameError(None, ProblemError("invalid_request", "frames are text, not bytes"))
+            frame: Frame = frames.read(text, self._most_bytes)
+            answer = await self._desk.answer(frame)
+        except FrameError as error:
+            answer = error.answer
+        await self._send({"type": "websocket.send", "text": answer.decode()})
+
+
+def _refuse_foreign(headers: dict[bytes, bytes]) -> None:
+    """Refuse a page of another site.
+
+    Raises:
+        ProblemError: ``origin_foreign``.
+    """
+    origin = headers.get(b"origin")
+    if origin is None:
+        return
+    try:
+        ours = urlsplit(origin.decode("latin-1")).netloc.lower() == headers.get(b"host", b"").decode("latin-1").lower()
+    except ValueError:
+        ours = False
+    if not ours:
+        raise ProblemError("origin_foreign", "its Origin is another than its Host")
+
+
+async def _refuse(problem: ProblemError, scope: Scope, send: Send) -> None:
+    if "websocket.http.response" not in scope.get("extensions", {}):
+        await send({"type": "websocket.close", "code": UNAUTHORIZED, "reason": problem.code})
+        return
+    headers = [
+        (b"content-type", MEDIA_TYPE.encode()),
+        *((name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in problem.headers.items()),
+    ]
+    await send({"type": "websocket.http.response.start", "status": problem.status, "headers": headers})
+    await send({"type": "websocket.http.response.body", "body": problem.body})
