@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from agentenvs.core.spec import EnvSpec
     from agentenvs.core.task import TaskRef
     from agentenvs.core.verdict import Verdict
+    from agentenvs.harness.check import check_env
 
 _WHERE = {
     "EnvSpec": "agentenvs.core.spec",
@@ -32,6 +33,7 @@ _WHERE = {
     "Recorded": "agentenvs.core.record",
     "TaskRef": "agentenvs.core.task",
     "Verdict": "agentenvs.core.verdict",
+    "check_env": "agentenvs.harness.check",
     "list_envs": "agentenvs.core.registry",
     "read_records": "agentenvs.core.record",
     "register": "agentenvs.core.registry",
@@ -48,6 +50,7 @@ __all__ = [
     "TaskRef",
     "Verdict",
     "__version__",
+    "check_env",
     "list_envs",
     "make",
     "read_records",

@@ -1,0 +1,61 @@
+"""``check``: does an environment hold what it declares, and what is lost by what it does not?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from agentenvs.cli import arguments, console, making
+
+if TYPE_CHECKING:
+    from agentenvs.harness.check import Report
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the verb."""
+    shown = arguments.examples(
+        "check household",
+        "check household --quick -o profile=native",
+        "check my_worlds.garden:Garden",
+        "check http://127.0.0.1:8000 --env household --json",
+    )
+    app.command("check", epilog=shown)(check)
+
+
+def check(
+    target: Annotated[str, typer.Argument(help="An environment's id, its MODULE:CLASS, or the URL of a server.")],
+    env: Annotated[str | None, typer.Option("--env", help="Which environment of a server that has several.")] = None,
+    split: arguments.Split = None,
+    option: arguments.Option = [],  # noqa: B006 - typer reads the default
+    data: arguments.Data = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Try less of everything: a few seconds.")] = False,
+    as_json: arguments.Json = False,
+    quiet: arguments.Quiet = False,
+    no_color: arguments.NoColor = False,
+) -> None:
+    """Check an environment against the contract, and say what it may be used for. Exit code 1 if a check fails."""
+    from agentenvs.harness.check import check_env
+    from agentenvs.harness.check.run import spec_of
+
+    with console.progress(f"check {target}", "failed") as progress, console.own_output():
+        spec = spec_of(target, env)
+        options = making.with_data(spec, making.parse_options(option, spec), data)
+        report = check_env(target, quick=quick, options=options, split=split, env=env, progress=progress)
+    if as_json:
+        console.result(report.to_json())
+    else:
+        _show(report)
+    raise typer.Exit(console.OK if report.passed else console.FAILED)
+
+
+def _show(report: Report) -> None:
+    from agentenvs.harness.check.report import table
+
+    console.out().print(table(report))
+    counts = report.counts
+    typer.echo(f"\n{counts['passed']} checks passed, {counts['failed']} failed, {counts['skipped']} skipped")
+    for line in [*report.details(), "", *report.words()]:
+        typer.echo(console.safe(line))
+    if report.quick and report.passed:
+        console.message("That was the quick check: leave out --quick before anything depends on it.")

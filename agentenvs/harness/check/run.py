@@ -1,0 +1,171 @@
+"""Runs all checks over a target, one after another; none can stop the others."""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections.abc import Callable, Mapping
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from agentenvs.core.environment import Environment
+from agentenvs.core.errors import AgentEnvsError, ConfigError, UserError
+from agentenvs.core.spec import EnvSpec
+from agentenvs.harness.check import (
+    branching,
+    determinism,
+    elsewhere,
+    endings,
+    gymnasium_face,
+    interface,
+    junk,
+    records,
+    rewards,
+    secrets,
+    views,
+)
+from agentenvs.harness.check.episodes import Raised
+from agentenvs.harness.check.findings import LOST, MOST_FAULTS, Check, Fault, Finding, Skip, raised
+from agentenvs.harness.check.local import Local, find_class, of_class, of_id
+from agentenvs.harness.check.report import UNSEEN, Report
+from agentenvs.harness.check.subject import FULL, QUICK, Effort, Subject
+
+if TYPE_CHECKING:
+    import httpx
+
+THEMES = (interface, views, determinism, elsewhere, branching, records, junk, secrets, rewards, endings, gymnasium_face)
+
+CHECKS: tuple[Check, ...] = tuple(check for theme in THEMES for check in theme.CHECKS)
+"""Every check, in the order it is run."""
+
+Progress = Callable[[int, int, int], None]
+"""Called with checks done, checks in all, and checks failed."""
+
+
+def check_env(
+    target: str | type[Environment],
+    *,
+    quick: bool = False,
+    options: Mapping[str, Any] | None = None,
+    split: str | None = None,
+    env: str | None = None,
+    token: str | None = None,
+    transport: httpx.BaseTransport | None = None,
+    progress: Progress = lambda done, total, failed: None,
+) -> Report:
+    """Check an environment against the contract: what its spec declares is tested, and what it does not is told.
+
+    Args:
+        target: An environment class, ``"module:Class"``, an id or slug of the registry, or the URL of a server.
+        quick: Try less of everything: seconds in place of a minute.
+        options: Options the environment is made with.
+        split: The one split to look at; all of them otherwise.
+        env: Which environment of a server; its only one otherwise.
+        token: What a server asks of its clients; the environment variable ``AGENTENVS_TOKEN`` otherwise.
+        transport: What carries the requests to a server instead of a connection.
+        progress: Called after each check.
+
+    Raises:
+        ConfigError: The target is no environment, or cannot be imported.
+        UserError: Some subclass: there is none of that id, it refuses its options, it has no such split.
+    """
+    effort = QUICK if quick else FULL
+    if is_url(target):
+        from agentenvs.harness.check.remote import Remote
+
+        subject: Subject = Remote(env, str(target), options or {}, effort, split, token=token, transport=transport)
+    else:
+        subject = find(target, options or {}, effort, split)
+    try:
+        _begun(subject)
+        findings = []
+        for number, check in enumerate(CHECKS, start=1):
+            findings.append(made(check, subject))
+            subject.tidy()
+            progress(number, len(CHECKS), sum(finding.status == "failed" for finding in findings))
+        tasks = tuple(f"{ref.split}/{ref.index}" for ref in subject.refs)
+        return Report(subject.name, subject.spec, quick, tasks, tuple(findings))
+    finally:
+        subject.end()
+
+
+def is_url(target: Any) -> bool:
+    """Whether a target is the URL of a server."""
+    return isinstance(target, str) and target.startswith(("http://", "https://"))
+
+
+def spec_of(target: Any, env: str | None = None) -> EnvSpec:
+    """Return the spec of a target.
+
+    Raises:
+        UserError: Some subclass: the target is none, or its server stays away.
+    """
+    if is_url(target):
+        from agentenvs.harness.check.remote import Remote
+
+        return Remote(env, target, {}, QUICK).spec
+    return find(target, {}).spec
+
+
+def find(target: Any, options: Mapping[str, Any], effort: Effort = FULL, split: str | None = None) -> Local:
+    """Return the subject in this process that a target names.
+
+    Raises:
+        ConfigError: It is none.
+        UnknownEnvError: There is none of that id.
+    """
+    if inspect.isclass(target):
+        return of_class(target, options, effort, split)
+    if not isinstance(target, str):
+        raise ConfigError(
+            f"a {type(target).__name__} cannot be checked", fix="give a class, module:Class, an id, or a URL"
+        )
+    if ":" in target:
+        return of_class(find_class(target), options, effort, split)
+    return of_id(target, options, effort, split)
+
+
+def made(check: Check, subject: Subject) -> Finding:
+    """Make one check; whatever an environment raises in it is a fault of the environment."""
+    started = time.monotonic()
+    status, faults, why, lost = _outcome(check, subject)
+    seconds = time.monotonic() - started
+    return Finding(check.name, check.theme, check.title, status, faults, why, lost, seconds)  # type: ignore[arg-type]
+
+
+def _outcome(check: Check, subject: Subject) -> tuple[str, tuple[Fault, ...], str, str]:
+    if check.promise and not getattr(subject.spec.capabilities, check.promise):
+        return "skipped", (), f"the spec says {check.promise}: false", LOST[check.promise]
+    if blind := [sight for sight in check.needs if sight not in subject.sights]:
+        why = subject.unseen.get(blind[0], "")
+        return "skipped", (), f"{UNSEEN}: {blind[0].value}" + (f" ({why})" if why else ""), ""
+    try:
+        faults = tuple(islice(check.run(subject), MOST_FAULTS))
+    except Skip as skip:
+        return "skipped", (), skip.why, check.lost if skip.lost is None else skip.lost
+    except Raised as error:
+        fix = f"mend {error.place}" if error.place else ""
+        faults = (Fault(f"the environment raises {raised(error.error)}", error.where, fix),)
+    except Exception as error:  # noqa: BLE001 - boundary: what is checked may raise anything
+        faults = (Fault(f"the environment raises {raised(error)}", Raised("", error).place, "mend it"),)
+    return ("failed" if faults else "passed"), faults, "", ""
+
+
+def _begun(subject: Subject) -> None:
+    """See that the environment can be made and begun at all.
+
+    Raises:
+        UserError: It refuses its options, or the split is not there.
+    """
+    try:
+        subject.make()
+        _ = subject.refs
+    except UserError:
+        raise
+    except AgentEnvsError as error:
+        raise ConfigError(f"{subject.name} cannot be made", why=error.what, fix=error.fix) from error
+    except Exception as error:
+        where = Raised("", error).place
+        raise ConfigError(f"{subject.name} cannot be made", why=f"{where}: {raised(error)}", fix="mend it") from error
+    finally:
+        subject.tidy()

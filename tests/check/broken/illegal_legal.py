@@ -1,0 +1,12 @@
+"""Lists legal actions that are none."""
+
+from __future__ import annotations
+
+from tests.check.broken.sound import Boxes, spec_of
+
+
+class Broken(Boxes):
+    spec = spec_of(__name__, "Broken")
+
+    def _admissible(self):
+        return (*super()._admissible(), "open 99")

@@ -1,0 +1,149 @@
+"""The suite's own environments pass; what one declares less of is skipped, and says what that costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+import agentenvs
+from agentenvs.core.errors import ConfigError, OptionError, SplitError, UnknownEnvError
+from agentenvs.harness.check import CHECKS, check_env
+from tests.check.broken.sound import Boxes
+from tests.client.servers import serving
+from tests.envs.fixtures import register_fixtures
+from tests.envs.fixtures.clerk import Clerk
+
+register_fixtures()
+
+
+def skipped(report):
+    return {finding.check: (finding.why, finding.lost) for finding in report.findings if finding.status == "skipped"}
+
+
+@pytest.mark.parametrize("profile", ["compat", "original", "native"])
+def test_the_household_passes(profile):
+    report = agentenvs.check_env("household", quick=True, options={"profile": profile})
+    assert report.passed, str(report)
+    assert skipped(report) == {}
+    assert {use.answer for use in report.uses} == {"yes"}
+
+
+@pytest.mark.slow
+def test_the_household_passes_in_full():
+    report = check_env("household")
+    assert report.passed, str(report)
+
+
+def test_the_ledger_passes():
+    report = check_env("ledger", quick=True)
+    assert report.passed, str(report)
+    assert skipped(report) == {}
+
+
+def test_the_clerk_passes_and_cannot_be_forked():
+    report = check_env(Clerk, quick=True)
+    assert report.passed, str(report)
+    assert skipped(report) == {
+        "fork": (
+            "the spec says forkable: false",
+            "no credit audit by branching, and no tree search in process",
+        )
+    }
+    answers = {use.purpose: (use.answer, use.why) for use in report.uses}
+    assert answers["evaluation"] == ("yes", "")
+    assert answers["credit audit by branching"] == ("not declared", "forkable: false")
+    assert "forkable: false: no credit audit by branching" in str(report)
+
+
+def test_the_slow_tool_passes_in_its_worker():
+    report = check_env("slow_tool", quick=True)
+    assert report.passed, str(report)
+    assert set(skipped(report)) == {"global_random", "canaries"}
+    assert {use.answer for use in report.uses} == {"yes"}
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    with serving("household", "clerk") as found:
+        yield found
+
+
+def test_a_server_is_checked_as_far_as_it_is_seen(url):
+    report = check_env(url, env="household", quick=True)
+    assert report.passed, str(report)
+    assert {"twin_runs", "replay", "never_raises", "leaves_the_world", "oracle", "noop", "limit", "budgets"} <= {
+        finding.check for finding in report.findings if finding.status == "passed"
+    }
+    assert set(skipped(report)) == {name for names in report.unseen.values() for name in names}
+    assert {"fork", "snapshot", "twins", "canaries", "hash_seeds"} <= set(skipped(report))
+    assert report.uses[0].answer == "as far as seen"
+    assert "What could not be seen from here" in str(report)
+
+
+def test_a_dialogue_behind_a_wire_passes(url):
+    report = check_env(url, env="clerk", quick=True)
+    assert report.passed, str(report)
+
+
+def test_of_several_environments_one_has_to_be_named(url):
+    with pytest.raises(ConfigError, match="has 2 environments") as caught:
+        check_env(url)
+    assert "--env" in caught.value.fix
+
+
+@pytest.mark.parametrize(
+    ("target", "more", "error", "words"),
+    [
+        ("nothing", {}, UnknownEnvError, "no environment 'nothing'"),
+        ("no_such_module:Env", {}, ConfigError, "cannot be imported"),
+        ("tests.check.broken.sound:Nothing", {}, ConfigError, "cannot be found"),
+        ("tests.check.broken.sound:Room", {}, ConfigError, "is no environment"),
+        (7, {}, ConfigError, "a int cannot be checked"),
+        (Boxes, {"split": "nowhere"}, SplitError, "no split 'nowhere'"),
+        (Boxes, {"options": {"limit": "many"}}, OptionError, "does not take 'many'"),
+    ],
+)
+def test_what_cannot_be_checked_is_refused(target, more, error, words):
+    with pytest.raises(error, match=words):
+        check_env(target, quick=True, **more)
+
+
+def test_a_class_within_a_function_is_not_played_elsewhere():
+    class Here(Boxes):
+        pass
+
+    report = check_env(Here, quick=True)
+    assert report.passed, str(report)
+    assert set(report.unseen) == {
+        "its source, to run it again in another process (its class cannot be imported by another process)"
+    }
+
+
+def test_one_split_may_be_asked_for():
+    assert set(check_env(Boxes, quick=True, split="test").tasks) == {"test/0", "test/3"}
+    assert "test/0" in check_env(Boxes, quick=True).tasks
+
+
+def test_a_report_goes_to_json():
+    report = check_env(Boxes, quick=True)
+    form = report.to_json()
+    assert form["passed"] is True
+    assert [item["check"] for item in form["findings"]] == [check.name for check in CHECKS]
+    assert report.finding("secrets.twins") is report.finding("twins")
+    with pytest.raises(KeyError):
+        report.finding("nothing")
+
+
+def test_progress_is_told():
+    told = []
+    check_env(Boxes, quick=True, progress=lambda done, total, failed: told.append((done, total, failed)))
+    assert told[-1] == (len(CHECKS), len(CHECKS), 0)
+
+
+def test_without_hypothesis_its_check_is_skipped_and_says_so(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "hypothesis", None)
+    report = check_env(Boxes, quick=True)
+    why, lost = skipped(report)["hypothesis"]
+    assert "agentenvs[check]" in why
+    assert lost
