@@ -8,9 +8,11 @@ library instead, without its NaN.
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
 import re
-from collections.abc import Awaitable, Callable, Mapping
+import types
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
 from typing import Any, NoReturn, TypeVar
 
 import orjson
@@ -72,9 +74,60 @@ async def _rest(message: Mapping[str, Any], receive: Receive, settings: Settings
 
 
 async def _received(receive: Receive, seconds: float) -> Mapping[str, Any]:
+    work = receive()
+    try:
+        message = _at_once(work) if inspect.iscoroutine(work) else await _in_time(work, seconds)
+    except _NotYet as later:
+        message = await _in_time(_resumed(work, later.waits), seconds)  # type: ignore[arg-type]
+    if message["type"] == "http.disconnect":
+        raise ClientGone
+    return message
+
+
+class _NotYet(Exception):
+    """A coroutine waits for something."""
+
+    def __init__(self, waits: Any) -> None:
+        self.waits = waits
+
+
+def _at_once(work: Coroutine[Any, Any, Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Return what is there already, as nearly every body is, without a timer, which costs more than reading it.
+
+    Raises:
+        _NotYet: It is not; the coroutine has begun.
+    """
+    try:
+        waits = work.send(None)
+    except StopIteration as done:
+        message: Mapping[str, Any] = done.value
+        return message
+    raise _NotYet(waits)
+
+
+@types.coroutine
+def _resumed(work: Coroutine[Any, Any, Mapping[str, Any]], waits: Any) -> Generator[Any, Any, Mapping[str, Any]]:
+    """Go on with a coroutine that has begun, and waits."""
+    try:
+        while True:
+            try:
+                sent = yield waits
+            except GeneratorExit:
+                work.close()
+                raise
+            except BaseException as error:  # noqa: BLE001 - boundary: it is handed on, whatever it is
+                waits = work.throw(error)
+            else:
+                waits = work.send(sent)
+    except StopIteration as done:
+        message: Mapping[str, Any] = done.value
+        return message
+
+
+async def _in_time(work: Awaitable[Mapping[str, Any]], seconds: float) -> Mapping[str, Any]:
     try:
         async with asyncio.timeout(seconds):
-            message: Mapping[str, Any] = await receive()
+            return await work
     except TimeoutError as error:
         # The rest may never come, and nobody waits for it: the connection is of no more use.
         raise ProblemError(
@@ -82,9 +135,6 @@ async def _received(receive: Receive, seconds: float) -> Mapping[str, Any]:
             "its body had a limit that stands in the server's settings",
             headers={"Connection": "close"},
         ) from error
-    if message["type"] == "http.disconnect":
-        raise ClientGone
-    return message
 
 
 def _too_large(settings: Settings) -> NoReturn:
