@@ -28,7 +28,8 @@ from agentenvs_servers.settings import Settings
 from agentenvs_servers.worlds import host
 
 CONTROL = ("unauthorized", "wrong_scope")
-SESSION = (*CONTROL, "session_unknown")
+KEPT = ("journal_unavailable", "elsewhere", "version_changed", "diverged", "journal_damaged", "session_lost")
+SESSION = (*CONTROL, *KEPT, "session_unknown")
 OPEN = (*SESSION, "closed", "expired")
 BODY = ("bad_json", "request_slow", "body_too_large", "media_type", "invalid_request")
 TURN = ("turn_past", "turn_conflict", "turn_ahead", "episode_ended", "action_too_large", "environment_failed")
@@ -145,7 +146,18 @@ def _add_public(app: FastAPI, handlers: Handlers) -> None:
 
 
 def _add_sessions(app: FastAPI, handlers: Handlers) -> None:
-    made = (*CONTROL, *BODY, "env_unknown", "key_conflict", "at_capacity", "draining", "option_refused", "task_unknown")
+    made = (
+        *CONTROL,
+        *BODY,
+        "env_unknown",
+        "key_conflict",
+        "durability_refused",
+        "journal_unavailable",
+        "at_capacity",
+        "draining",
+        "option_refused",
+        "task_unknown",
+    )
 
     @app.post(
         "/v1/sessions",
@@ -245,7 +257,7 @@ def _add_episodes(app: FastAPI, handlers: Handlers) -> None:
 
 
 def _add_agent(app: FastAPI, handlers: Handlers) -> None:
-    @app.get("/v1/agent", tags=["agent"], **answers(wire.AgentReply, "unauthorized", "closed", "expired"))
+    @app.get("/v1/agent", tags=["agent"], **answers(wire.AgentReply, "unauthorized", *KEPT, "closed", "expired"))
     async def agent(request: Request) -> Response:
         """What the holder of an agent key may see of its episode."""
         return await _sent(handlers.agent(_headers(request)))
@@ -254,7 +266,7 @@ def _add_agent(app: FastAPI, handlers: Handlers) -> None:
         "/v1/agent/step",
         tags=["agent"],
         **takes(wire.AgentStepBody),
-        **answers(wire.StepReply, "unauthorized", "closed", "expired", *BODY, *TURN),
+        **answers(wire.StepReply, "unauthorized", *KEPT, "closed", "expired", *BODY, *TURN),
     )
     async def agent_step(request: Request) -> Response:
         """Play a turn of the key's episode; the same promises as the session's step."""

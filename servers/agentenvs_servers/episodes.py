@@ -9,6 +9,7 @@ contract (a verdict that is no JSON, a reward that is no number) has failed too.
 
 from __future__ import annotations
 
+import json
 import logging
 import math
 import zlib
@@ -18,7 +19,6 @@ from typing import Any
 from agentenvs.core.canon import JSON, canonical_bytes
 from agentenvs.core.environment import Environment
 from agentenvs.core.errors import ContractError, UserError
-from agentenvs.core.observation import Observation
 from agentenvs.core.record import Recorded, effects_to_json, lost_record
 from agentenvs.core.task import Task, TaskRef
 from agentenvs.core.turn import StepResult
@@ -38,22 +38,23 @@ class Episode:
         name: The episode id.
         agent_key: Who may play it.
         recorded: The world; reset already.
-        observation: What the reset showed.
+        task: What its player is told, as JSON.
+        observation: What the reset showed, as JSON.
         player: What its client says of the player.
         traced: Whether to keep the trace of every turn.
     """
 
     __slots__ = (
-        "_failed",
         "_known",
         "_lost",
-        "_player",
         "agent_key",
         "answer",
+        "failure",
         "first",
         "last_trace",
         "name",
         "observation",
+        "player",
         "recorded",
         "said",
         "task",
@@ -68,7 +69,8 @@ class Episode:
         name: str,
         agent_key: str,
         recorded: Recorded,
-        observation: Observation,
+        task: dict[str, Any],
+        observation: bytes,
         player: PlayerBody,
         *,
         traced: bool,
@@ -81,9 +83,10 @@ class Episode:
         """The action of the last turn, in its one spelling."""
         self.answer: bytes | None = None
         """The answer to the last turn."""
-        self._failed: str | None = None
-        """Detail of the answer to the last turn, where the environment failed in it."""
-        self._player = player
+        self.failure: str | None = None
+        """The exception of the environment, where it failed in the last turn; ``!`` before it where its record is
+        lost too."""
+        self.player = player
         self._lost: bytes | None = None
         """The record, where that of the world cannot be had."""
         self._known: tuple[str | None, Mapping[str, JSON]] | None = None
@@ -91,8 +94,8 @@ class Episode:
         self.traced = traced
         self.traces: list[bytes] = []
         self.verdict: Verdict | None = None
-        self.observation = dump(observation.to_json())
-        self.task = task_to_json(recorded.env.task())
+        self.observation = observation
+        self.task = task
         self.first = dump(
             {
                 "episode": name,
@@ -102,6 +105,30 @@ class Episode:
                 "observation": Written(self.observation),
             }
         )
+
+    @classmethod
+    def opened(cls, opening: bytes, recorded: Recorded, player: PlayerBody, *, traced: bool) -> Episode:
+        """Return an episode that was begun before, from the answer to its reset.
+
+        Raises:
+            ValueError: That is no such answer.
+            KeyError: Something is missing in it.
+        """
+        form = json.loads(opening)
+        observation = dump(form["observation"])
+        made = cls(form["episode"], form["agent_key"], recorded, form["task"], observation, player, traced=traced)
+        made.first = opening
+        return made
+
+    def opened_with(self) -> JSON:
+        """Return the first observation."""
+        return json.loads(self.first)["observation"]
+
+    def resume(self, turn: int, said: bytes | None, answer: bytes | None, traces: list[bytes]) -> None:
+        """Go on at a turn that was played before."""
+        self.turn, self.said, self.answer, self.traces = turn, said, answer, traces
+        self.observation = dump(self.env.observation.to_json())
+        self.verdict = self.env.verdict
 
     @property
     def env(self) -> Environment:
@@ -129,8 +156,8 @@ class Episode:
         if turn == self.turn:
             if said != self.said:
                 raise ProblemError("turn_conflict", f"turn {turn} was played with another action")
-            if self._failed is not None:
-                raise ProblemError("environment_failed", self._failed)
+            if self.failure is not None:
+                raise self.failed()
             return self.answer
         if turn < self.turn:
             raise ProblemError("turn_past", f"turn {turn} was played; the last one is {self.turn}")
@@ -179,9 +206,22 @@ class Episode:
         cause = error.__cause__ or error if isinstance(error, ProblemError) else error
         log.error("the environment failed in turn %d of %s: %s", turn, self.name, told(cause))
         self.turn, self.said, self.last_trace = turn, said, None
-        self._abort(cause)
-        self._failed = f"{type(cause).__name__} in turn {turn}"
-        return ProblemError("environment_failed", self._failed)
+        why = type(cause).__name__
+        self._abort(why)
+        self.failure = why if self._lost is None else f"!{why}"
+        return self.failed()
+
+    def fail_again(self, turn: int, said: bytes, failure: str) -> None:
+        """Take a failure that is known from before."""
+        self.turn, self.said, self.last_trace, self.failure = turn, said, None, failure
+        if failure.startswith("!"):
+            self._lose(failure[1:])
+        else:
+            self._abort(failure)
+
+    def failed(self) -> ProblemError:
+        """Return the answer to the last turn, in which the environment failed."""
+        return ProblemError("environment_failed", f"{(self.failure or '').lstrip('!')} in turn {self.turn}")
 
     def finish(self, ending: Ending) -> None:
         """End the episode, where it has not ended."""
@@ -192,22 +232,22 @@ class Episode:
             canonical_bytes(self.verdict.to_json())
         except Exception as error:  # noqa: BLE001 - boundary: an environment may fail in any way
             log.error("the environment failed when %s was ended: %s", self.name, told(error))
-            self._abort(error)
+            self._abort(type(error).__name__)
 
-    def _abort(self, error: BaseException) -> None:
+    def _abort(self, why: str) -> None:
         """End the episode of a failed environment; where its record has an end already, that end was a failure."""
         if self.recorded.ended:
-            self._lose(error)
+            self._lose(why)
             return
         try:
-            self.verdict = self.recorded.abort(type(error).__name__, self.ref)
+            self.verdict = self.recorded.abort(why, self.ref)
             self.recorded.to_bytes()
         except Exception as worse:  # noqa: BLE001 - boundary: an environment may fail in any way
-            self._lose(worse)
+            self._lose(type(worse).__name__)
 
-    def _lose(self, error: BaseException) -> None:
+    def _lose(self, why: str) -> None:
         """Put the record of a lost episode in the place of one that cannot be had."""
-        why, player, env = type(error).__name__, self._player, self.env
+        player, env = self.player, self.env
         self.verdict = Verdict(0.0, False, reasons=(f"the environment failed: {why}",))
         self._lost = lost_record(
             env.spec, self.task["options"], self.ref, why, privileged=player.privileged, library=player.library
@@ -279,7 +319,8 @@ def begin(
         observation = recorded.reset(ref)
         canonical_bytes(effects_to_json(env.effects))
         name, agent_key = names()
-        return Episode(name, agent_key, recorded, observation, player, traced=traced)
+        task = task_to_json(env.task())
+        return Episode(name, agent_key, recorded, task, dump(observation.to_json()), player, traced=traced)
     except UserError as error:  # its words may name folders of the operator's
         raise ProblemError("task_unknown", f"the scenario {ref.split}/{ref.index} cannot be used here") from error
     except Exception as error:

@@ -82,7 +82,7 @@ class Handlers:
         auth.control(headers, self._settings)
         async with self.hall.using(session) as found:
             body = bodies.parse(StepBody, await bodies.read(receive, headers, self._settings))
-            return Answer(200, await found.step(body.episode, body.turn, body.action, trace=body.trace))
+            return Answer(200, await found.play(body.episode, body.turn, body.action, trace=body.trace))
 
     async def steps(self, headers: Headers, receive: Receive) -> Answer:
         """Play turns of many sessions."""
@@ -131,6 +131,7 @@ class Handlers:
 
     async def agent_step(self, headers: Headers, receive: Receive) -> Answer:
         """Play a turn of the key's episode."""
-        async with self.hall.playing(auth.bearer(headers)) as (found, episode):
+        session, episode = await self.hall.agents_session(auth.bearer(headers))
+        async with self.hall.using(session) as found:
             body = bodies.parse(AgentStepBody, await bodies.read(receive, headers, self._settings))
-            return Answer(200, await found.step(episode, body.turn, body.action, agent=True))
+            return Answer(200, await found.play(episode, body.turn, body.action, agent=True))

@@ -7,7 +7,6 @@ random bits. They are looked up by digest: how long a look-up takes tells nothin
 
 from __future__ import annotations
 
-import hashlib
 import re
 import secrets
 
@@ -20,7 +19,6 @@ class Names:
 
     def __init__(self) -> None:
         self.route = secrets.token_hex(4)
-        self._salt = secrets.token_bytes(32)
 
     def session(self) -> str:
         """Return a new session."""
@@ -33,10 +31,6 @@ class Names:
     def episode(self) -> str:
         """Return a new episode id; unique, and no secret."""
         return f"ep-{secrets.token_hex(12)}"
-
-    def lookup(self, secret: str) -> bytes:
-        """Return what a secret is kept and found under."""
-        return hashlib.blake2b(secret.encode("utf-8", "surrogatepass"), key=self._salt, digest_size=32).digest()
 
 
 def is_session(name: str) -> bool:

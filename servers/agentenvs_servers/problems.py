@@ -47,6 +47,7 @@ CATALOGUE: Mapping[str, Kind] = {
     "key_conflict": Kind(409, "That key was used for another request", "choose a new key for each new intent"),
     "split_exhausted": Kind(409, "The split has no next scenario", "name a task, or close the session"),
     "trace_off": Kind(409, "This session keeps no traces", "create it with trace: true"),
+    "durability_refused": Kind(409, "Sessions are not kept like that here", "leave durability out"),
     "episodes_spent": Kind(409, "The session has had its episodes", "close it and create another"),
     "diverged": Kind(410, "The session cannot be made again", "create another; report it with the server's log"),
     "journal_damaged": Kind(410, "The session's part of the journal is damaged", "create another session"),
@@ -65,6 +66,7 @@ CATALOGUE: Mapping[str, Kind] = {
     "internal": Kind(500, "The server failed", "report it with the server's log"),
     "environment_failed": Kind(500, "The environment failed", "the episode counts as aborted; reset or close"),
     "at_capacity": Kind(503, "All session slots are taken", "close sessions, or try again later"),
+    "elsewhere": Kind(503, "Another worker has the session", "ask again, by a proxy that keeps sessions together"),
     "journal_unavailable": Kind(503, "The journal cannot be used now", "ask again; nothing was done"),
     "draining": Kind(503, "The server is stopping", "go on elsewhere; running requests are still answered"),
 }
@@ -84,6 +86,7 @@ class ProblemError(Exception):
         super().__init__(code, detail)
         kind = CATALOGUE[code]
         self.code = code
+        self.detail = detail
         self.status = kind.status
         self.headers = dict(headers or {})
         self.body = orjson.dumps(

@@ -6,10 +6,12 @@ uvicorn with uvloop and httptools, its own access log off: addresses hold secret
 from __future__ import annotations
 
 import logging
+import secrets
 import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import uvicorn
@@ -19,6 +21,9 @@ from agentenvs_servers import auth
 from agentenvs_servers.app import make_app
 from agentenvs_servers.connection import Connection, SocketConnection
 from agentenvs_servers.hot import Front
+from agentenvs_servers.journal.opening import open_journal
+from agentenvs_servers.keeping import Journal
+from agentenvs_servers.locks import lock
 from agentenvs_servers.settings import Settings
 
 STOP_SECONDS = 10
@@ -61,6 +66,7 @@ def serve(
     settings: Settings | None = None,
     options: Mapping[str, Any] | None = None,
     insecure: bool = False,
+    journal: str | None = None,
     up: Callable[[str], None] = lambda url: None,
 ) -> None:
     """Serve until SIGINT or SIGTERM.
@@ -72,6 +78,7 @@ def serve(
         settings: The limits.
         options: What the operator sets of the environments' options.
         insecure: Serve beyond this machine without a token.
+        journal: File or URL of the journal; sessions live in memory alone where None.
         up: Told the address once it answers.
 
     Raises:
@@ -80,15 +87,48 @@ def serve(
     """
     settings = settings or Settings()
     auth.refuse_open_doors(host, settings, insecure=insecure)
-    app = make_app(envs, settings, options)
-    with _listening(host, port) as sock:
+    with _listening(host, port) as sock, _alone(journal):
+        app = make_app(envs, settings, options, journal=_journal(journal, shared=False))
         url = _url(host, sock)
         _Server(app, lambda: up(url)).run([sock])
 
 
+def _journal(url: str | None, *, shared: bool, fresh: bool = True) -> Journal | None:
+    if url is None:
+        return None
+    return Journal(open_journal(url, fresh_epoch=fresh), secrets.token_hex(4), shared=shared)
+
+
+@contextmanager
+def _alone(url: str | None) -> Iterator[None]:
+    """Keep other servers away from a journal file; those of a database may be many.
+
+    Raises:
+        ConfigError: Another server has it.
+    """
+    if url is None or ("://" in url and not url.startswith("sqlite")):
+        yield
+        return
+    file = Path(f"{url.removeprefix('sqlite:///')}.lock")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("a") as held:
+        try:
+            lock(held.fileno())
+        except OSError as error:
+            raise ConfigError(
+                f"another server uses the journal {url}",
+                why="a file is for one server; several share a PostgreSQL database",
+                fix="stop that server, or give another --journal",
+            ) from error
+        yield
+
+
 @contextmanager
 def background(
-    envs: Sequence[str], settings: Settings | None = None, options: Mapping[str, Any] | None = None
+    envs: Sequence[str],
+    settings: Settings | None = None,
+    options: Mapping[str, Any] | None = None,
+    journal: str | None = None,
 ) -> Iterator[str]:
     """Serve on a free port of this machine, in a thread; yields the address.
 
@@ -96,7 +136,7 @@ def background(
         ServiceError: It did not come up.
         UserError: Some subclass: no such environment or option.
     """
-    app = make_app(envs, settings, options)
+    app = make_app(envs, settings, options, journal=_journal(journal, shared=False))
     up = threading.Event()
     with _listening("127.0.0.1", 0) as sock:
         server = _Server(app, up.set)

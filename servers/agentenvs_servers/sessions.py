@@ -3,27 +3,34 @@
 Requests of a session run one at a time, in the order in which they came. What changes the world has a name of its own
 (the turn, the key of a reset), so that a request asked twice is done once; and once begun it comes to its end, whether
 or not its client still waits. The world of a session is closed with it; the records of its episodes stay.
+
+A session that is kept in the journal has its world in memory only as long as the journal agrees: see
+:mod:`~agentenvs_servers.keeping`. Everything below goes through :meth:`Session._within`, which makes the world again
+where that is needed, and tries again where another worker was faster.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
 import logging
-from collections import OrderedDict
-from collections.abc import Callable, Coroutine
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Coroutine
+from time import perf_counter
+from typing import Any, TypeAlias, TypeVar
 
-from agentenvs.core.environment import Environment
 from agentenvs.core.task import TaskRef
 from agentenvs.core.verdict import Ending
+from agentenvs_servers.bodies import loads
 from agentenvs_servers.dumping import Written, dump, join, spelled
 from agentenvs_servers.episodes import Episode, begin, unpack
-from agentenvs_servers.failures import told
-from agentenvs_servers.names import Names
+from agentenvs_servers.journal.rows import Ended, EpisodeRow, SessionRow, lookup
+from agentenvs_servers.journal.writing import JournalDown
+from agentenvs_servers.keeping import episode_row, unavailable
+from agentenvs_servers.presence import Presence
 from agentenvs_servers.problems import ProblemError
-from agentenvs_servers.settings import Settings
 from agentenvs_servers.wire import PlayerBody, ResetBody, TaskBody
-from agentenvs_servers.worlds import Caller, World, look_up
+from agentenvs_servers.worlds import contained, look_up
 
 KEPT_KEYS = 1_000
 """Keys of past resets that a session remembers."""
@@ -36,54 +43,14 @@ KEY_BYTES = 256
 
 T = TypeVar("T")
 
+Answered: TypeAlias = bytes | ProblemError
+"""An answer to a turn: its body, or the problem that its environment failed."""
+
 log = logging.getLogger("agentenvs.server")
 
 
-class Life(NamedTuple):
-    """When a session ends by itself; seconds of the server's clock."""
-
-    born: float
-    idle: int
-    absolute: int
-
-
-class Session:
-    """An open or closed session; see :class:`~agentenvs_servers.hall.Hall`, which makes them.
-
-    Args:
-        name: The session's secret name.
-        world: What it plays.
-        env: The world's environment, of this session alone.
-        life: How long.
-        traced: Whether to keep the traces of every turn.
-        tools: What the sessions of a server share.
-    """
-
-    def __init__(self, name: str, world: World, env: Environment, life: Life, *, traced: bool, tools: Tools) -> None:
-        self.name = name
-        self.world = world
-        self.life = life
-        self.touched = life.born
-        self.over: tuple[str, float] | None = None
-        """``closed`` or ``expired``, and when."""
-        self.busy = 0
-        """Requests that run or wait."""
-        self.farewell: bytes | None = None
-        """The answer to its closing."""
-        self.records: OrderedDict[str, bytes] = OrderedDict()
-        """Packed records of past episodes, by episode id."""
-        self.agents: list[bytes] = []
-        """Digests of the agent keys of its episodes."""
-        self._env = env
-        self._inline = env.spec.capabilities.execution == "inline" and not env._asynchronous
-        self._traced = traced
-        self._tools = tools
-        self._lock = asyncio.Lock()
-        self._current: Episode | None = None
-        self._begun = 0
-        self._keys: OrderedDict[str, bytes] = OrderedDict()
-        self._reset: tuple[str, bytes] | None = None
-        """Key and answer of the last reset."""
+class Session(Presence):
+    """An open or closed session; see :class:`~agentenvs_servers.hall.Hall`, which makes them."""
 
     # ---- requests --------------------------------------------------------------------------------------------------
 
@@ -93,9 +60,14 @@ class Session:
         Raises:
             ProblemError: ``task_unknown`` or ``environment_failed``.
         """
-        await self._tools.caller.call(self._env, look_up, self._env, ref)
-        await self._begin(ref, player)
-        return join(self.current.first, session=self.name, env=self.world.spec.id, ttl=self.ttl())
+        env = self.env
+        await self._tools.caller.call(env, look_up, env, ref)
+        self._take(await self._begin(ref, player))
+        return self.opening(self.current.first)
+
+    def opening(self, first: bytes) -> bytes:
+        """Return the answer to the create, from that to the first reset."""
+        return join(first, session=self.name, env=self.world.spec.id, ttl=self.ttl())
 
     async def reset(self, body: ResetBody) -> bytes:
         """Play another episode.
@@ -108,26 +80,32 @@ class Session:
         return await self._to_its_end(self._reset_once(body))
 
     async def _reset_once(self, body: ResetBody) -> bytes:
-        async with self._lock:
-            self.must_be_open()
-            form = spelled(body.model_dump())
-            known = self._keys.get(body.key)
-            if known is not None and known != form:
-                raise ProblemError("key_conflict", "it was used for another reset")
-            if known is not None and self._reset is not None and self._reset[0] == body.key:
-                return self._reset[1]
-            self._must_play(body.ends)
-            if self._begun >= self._tools.settings.max_episodes:
-                raise ProblemError("episodes_spent", f"the limit is {self._tools.settings.max_episodes}")
-            ref = self._next(body.task)
-            await self._tools.caller.call(self._env, look_up, self._env, ref)
-            await self._end("abandoned")
-            await self._begin(ref, body.player)
-            self._keys[body.key] = form
-            if len(self._keys) > KEPT_KEYS:
-                self._keys.popitem(last=False)
-            self._reset = (body.key, self.current.first)
-            return self.current.first
+        return await self._within(lambda: self._reset_now(body))
+
+    async def _reset_now(self, body: ResetBody) -> bytes:
+        self.must_be_open()
+        form = hashlib.sha256(spelled(body.model_dump())).digest()
+        known = self._keys.get(body.key)
+        if known is not None and known != form:
+            raise ProblemError("key_conflict", "it was used for another reset")
+        if known is not None and self._reset is not None and self._reset[0] == body.key:
+            return self._reset[1]
+        self._must_play(body.ends)
+        if self._begun >= self._tools.settings.max_episodes:
+            raise ProblemError("episodes_spent", f"the limit is {self._tools.settings.max_episodes}")
+        ref = self._next(body.task)
+        await self._tools.caller.call(self.env, look_up, self.env, ref)
+        ended = await self._end("abandoned")
+        following = await self._begin(ref, body.player)
+        if self.keeper is not None:
+            await self._written(self.keeper.begun(ended, following, self._begun + 1, body.key, form))
+        self._put_by(ended)
+        self._take(following)
+        self._keys[body.key] = form
+        if len(self._keys) > KEPT_KEYS:
+            self._keys.popitem(last=False)
+        self._reset = (body.key, following.first)
+        return following.first
 
     async def step(self, episode: str, turn: int, action: Any, *, trace: bool = False, agent: bool = False) -> bytes:
         """Play a turn, or answer one again.
@@ -143,31 +121,94 @@ class Session:
             ProblemError: ``action_too_large``, ``episode_conflict``, ``turn_*``, ``episode_ended``,
                 ``environment_failed``.
         """
-        said = spelled(action)
-        if len(said) > self._tools.settings.max_action_bytes:
-            raise ProblemError("action_too_large", f"the limit is {self._tools.settings.max_action_bytes} bytes")
+        said = self._said(action)
         return await self._to_its_end(self._step_once(episode, turn, said, action, trace=trace, agent=agent))
 
     async def _step_once(self, episode: str, turn: int, said: bytes, action: Any, *, trace: bool, agent: bool) -> bytes:
-        async with self._lock:
-            if agent:
-                self.must_be_agents(episode)
-            self.must_be_open()
-            self._must_play(episode)
-            playing = self.current
+        async def play() -> bytes:
+            playing = self._ready_for(episode, agent=agent)
             answer = playing.check(turn, said)
             if answer is None:
                 answer = await self._play(playing, turn, said, action)
-            if not trace:
-                return answer
-            seen = await self._tools.caller.call(self._env, playing.trace)
-            return b'{"result":%b,"trace":%b}' % (answer, seen)
+            return answer if not trace else await self._traced_answer(playing, answer)
+
+        return await self._within(play)
+
+    async def play(self, episode: str, turn: int, action: Any, *, trace: bool = False, agent: bool = False) -> bytes:
+        """Play a turn, at once where that can be; see :meth:`step`."""
+        started = self.start_step(episode, turn, action, trace=trace, agent=agent)
+        if started is None:
+            return await self.step(episode, turn, action, trace=trace, agent=agent)
+        return await self.settled(*started, episode, turn, action, agent=agent)
+
+    def start_step(
+        self, episode: str, turn: int, action: Any, *, trace: bool = False, agent: bool = False
+    ) -> tuple[Answered, asyncio.Future[bool] | None] | None:
+        """Play a turn of an inline world at once, up to the journal; see :meth:`step`.
+
+        Returns:
+            The answer, and what to wait for before it may leave (see :meth:`settled`); None where it cannot be played
+            at once, and :meth:`step` must be awaited.
+
+        Raises:
+            ProblemError: As :meth:`step`.
+        """
+        if trace or self._stale or not self.world.inline or not self._gate.try_enter():
+            return None
+        pending: asyncio.Future[bool] | None = None
+        try:
+            said = self._said(action)
+            playing = self._ready_for(episode, agent=agent)
+            answer = playing.check(turn, said)
+            if answer is not None:
+                return answer, None
+            began = perf_counter()
+            played = _play_inline(playing, turn, said, action)
+            if self.keeper is not None:
+                self.keeper.spent += perf_counter() - began
+                pending = self.keeper.turn(playing)
+                pending.add_done_callback(self._committed)
+            return played, pending
+        except ProblemError as problem:
+            if self._may_be_old(problem):
+                return None
+            raise
+        finally:
+            if pending is None:
+                self._gate.leave()
+
+    async def settled(
+        self,
+        answer: Answered,
+        pending: asyncio.Future[bool] | None,
+        episode: str,
+        turn: int,
+        action: Any,
+        *,
+        agent: bool = False,
+    ) -> bytes:
+        """Return the answer of :meth:`start_step` once it may leave.
+
+        Raises:
+            ProblemError: As :meth:`step`.
+        """
+        try:
+            if pending is not None and not await asyncio.shield(pending):
+                return await self.step(episode, turn, action, agent=agent)
+        except JournalDown as error:
+            raise unavailable() from error
+        if isinstance(answer, ProblemError):
+            raise answer
+        return answer
 
     async def status(self) -> bytes:
         """Return how things stand."""
-        async with self._lock:
+
+        async def look() -> bytes:
             self.must_be_open()
             return await self._status(open_=True)
+
+        return await self._within(look, fresh=True)
 
     async def traces(self, start: int) -> bytes:
         """Return the traces of the current episode from a turn on.
@@ -177,10 +218,13 @@ class Session:
         """
         if not self._traced:
             raise ProblemError("trace_off")
-        async with self._lock:
+
+        async def look() -> bytes:
             self.must_be_open()
             kept = self.current.traces[max(start - 1, 0) :]
             return b'{"episode":%b,"traces":[%b]}' % (dump(self.current.name), b",".join(kept))
+
+        return await self._within(look, fresh=True)
 
     async def record(self, episode: str | None) -> bytes:
         """Return the record of an ended episode; the current one's where none is named.
@@ -188,14 +232,27 @@ class Session:
         Raises:
             ProblemError: ``episode_running`` or ``episode_unknown``.
         """
-        async with self._lock:
+
+        async def look() -> bytes | None:
             playing = self._current
-            if playing is not None and episode in (None, playing.name):
-                if not playing.ended:
-                    raise ProblemError("episode_running", f"{playing.name} is at turn {playing.turn}")
-                return playing.record()
+            if playing is None or episode not in (None, playing.name):
+                return None
+            if not playing.ended:
+                raise ProblemError("episode_running", f"{playing.name} is at turn {playing.turn}")
+            return playing.record()
+
+        try:
+            found = await self._within(look, fresh=True)
+        except ProblemError as problem:
+            if problem is not self._lost:
+                raise
+            found = None  # a world that is lost has past episodes all the same
+        if found is not None:
+            return found
         name = episode if episode is not None else next(reversed(self.records), None)
         packed = None if name is None else self.records.get(name)
+        if packed is None and name is not None and self.keeper is not None:
+            packed = await self.keeper.record(name)
         if packed is None:
             raise ProblemError("episode_unknown", "its record is not, or no longer, kept")
         return unpack(packed)
@@ -206,7 +263,8 @@ class Session:
         Raises:
             ProblemError: ``closed`` where the key's episode is over and gone.
         """
-        async with self._lock:
+
+        async def look() -> bytes:
             self.must_be_agents(episode)
             playing, spec = self.current, self.world.spec
             return dump(
@@ -224,6 +282,8 @@ class Session:
                 }
             )
 
+        return await self._within(look, fresh=True)
+
     async def close(self, how: str, ending: Ending, now: float) -> bytes:
         """End everything; may be called twice.
 
@@ -238,50 +298,31 @@ class Session:
         return await self._to_its_end(self._close_once(how, ending, now))
 
     async def _close_once(self, how: str, ending: Ending, now: float) -> bytes:
-        async with self._lock:
-            if self.farewell is None:
-                await self._end(ending)
-                self.farewell = await self._status(open_=False)
-                self.over = (how, now)
-                self._current = None
-                try:
-                    await self._tools.caller.call(self._env, self._env.close)
-                except Exception as error:  # noqa: BLE001 - boundary: an environment may fail in any way
-                    log.error("an environment failed when it was closed: %s", told(error))
-            return self.farewell
+        async def close() -> bytes:
+            if self.farewell is not None:
+                return self.farewell
+            ended = await self._end(ending)
+            farewell = await self._status(open_=False)
+            if self.keeper is not None:
+                await self._written(self.keeper.over(ended, how, farewell))
+            self._put_by(ended)
+            self.farewell, self.over = farewell, (how, now)
+            await self.drop_world()
+            return farewell
+
+        return await self._within(close)
+
+    async def give_up(self, how: str, now: float) -> None:
+        """Close a session whose world cannot be made again: its episode is aborted, without a record."""
+        async with self._gate:
+            loaded = None if self.keeper is None else await self.keeper.load()
+            if self.keeper is None or loaded is None or loaded.state != "open":
+                return
+            turns = loaded.turns[-1].turn if loaded.turns else 0 if loaded.saved is None else loaded.saved.turn
+            await self.keeper.over(Ended(loaded.episode.id, turns, "aborted", None), how, b"")
+            self.over = (how, now)
 
     # ---- what others ask of it -------------------------------------------------------------------------------------
-
-    @property
-    def current(self) -> Episode:
-        """The episode in the world.
-
-        Raises:
-            ProblemError: ``closed``, where there is none any more.
-        """
-        if self._current is None:
-            raise ProblemError("closed")
-        return self._current
-
-    def ttl(self) -> dict[str, int]:
-        """Return how long it lives."""
-        return {"idle": self.life.idle, "absolute": self.life.absolute}
-
-    def left(self, now: float) -> tuple[float, float]:
-        """Return the seconds until it expires without, and in spite of, further calls."""
-        return self.touched + self.life.idle - now, self.life.born + self.life.absolute - now
-
-    def must_be_open(self) -> None:
-        """Refuse what only an open session can do.
-
-        Raises:
-            ProblemError: ``closed`` or ``expired``; the detail names the record of the last episode.
-        """
-        if self.over is None:
-            return
-        last = next(reversed(self.records), None)
-        where = "" if last is None else f"GET /v1/sessions/{{session}}/record?episode={last} has the last record"
-        raise ProblemError(self.over[0], where)
 
     def must_be_agents(self, episode: str) -> None:
         """Refuse an agent whose episode is over and gone, without telling it of the next one.
@@ -293,10 +334,43 @@ class Session:
             code = "closed" if self.over is None else self.over[0]
             raise ProblemError(code, "the episode of this key is over", fix="ask for the key of another episode")
 
+    def rows(self, tenant: str, key: str, place: int) -> tuple[SessionRow, EpisodeRow]:
+        """Return the session and its first episode as the journal keeps them.
+
+        Args:
+            tenant: Who made it.
+            key: Of the create.
+            place: In the answer to the create.
+        """
+        spec, playing = self.world.spec, self.current
+        row = SessionRow(
+            id=lookup(self.name),
+            name=self.name,
+            tenant=tenant,
+            create_key=key,
+            place=place,
+            env=spec.id,
+            release=spec.release,
+            spec=spec.digest,
+            options=json.dumps(self.env.public_options()),
+            traced=self._traced,
+            strict=self.keeper is not None and self.keeper.strict,
+            idle=self.life.idle,
+            absolute=self.life.absolute,
+            episode=playing.name,
+            owner=self._tools.names.route,
+        )
+        return row, episode_row(playing, row.id, 1)
+
+    @property
+    def record_bytes(self) -> int:
+        """How many bytes of records are kept in memory."""
+        return sum(len(record) for record in self.records.values() if record is not None)
+
     @property
     def weight(self) -> int:
         """About how many bytes are kept of it."""
-        records = sum(map(len, self.records.values()))
+        records = self.record_bytes
         if self.farewell is None:
             return records
         return records + SESSION_BYTES + len(self.farewell) + KEY_BYTES * len(self.agents)
@@ -306,9 +380,9 @@ class Session:
     async def _to_its_end(self, work: Coroutine[Any, Any, T]) -> T:
         """Await work that must not be left half done when whoever asked goes away.
 
-        An inline world is never left in the middle of a call, so it needs no task of its own.
+        An inline world without a journal is never left in the middle of a call, so it needs no task of its own.
         """
-        if self._inline:
+        if self.world.inline and self.keeper is None:
             return await work
         task = asyncio.get_running_loop().create_task(work)
         task.add_done_callback(_looked_at)
@@ -324,41 +398,91 @@ class Session:
             return ref
         return self.world.ref(task) if isinstance(task, TaskBody) else self.world.following(ref)
 
-    async def _begin(self, ref: TaskRef, player: PlayerBody) -> None:
-        tools = self._tools
-        self._current = await tools.caller.call(
-            self._env, lambda: begin(self._env, ref, player, tools.make_names, traced=self._traced)
-        )
+    async def _begin(self, ref: TaskRef, player: PlayerBody) -> Episode:
+        env, tools = self.env, self._tools
+        return await tools.caller.call(env, lambda: begin(env, ref, player, tools.make_names, traced=self._traced))
+
+    def _take(self, episode: Episode) -> None:
+        """Go on with an episode."""
+        self._current = episode
         self._begun += 1
-        tools.register_agent(self.current.agent_key, self, self.current.name)
+        self._register(episode)
 
-    async def _play(self, playing: Episode, turn: int, said: bytes, action: Any) -> bytes:
-        try:
-            result = await self._tools.caller.step(playing.recorded, action)
-            return playing.played(turn, said, result)
-        except Exception as error:
-            raise playing.fail(turn, said, error) from error
+    async def _end(self, ending: Ending) -> Ended:
+        """End the current episode, and return how, with its record."""
+        playing, tools = self.current, self._tools
+        await tools.caller.call(self.env, playing.finish, ending)
+        await tools.caller.call(self.env, playing.known)
+        return Ended(playing.name, playing.turn, playing.ending() or ending, playing.pack())
 
-    async def _end(self, ending: Ending) -> None:
-        """End the current episode and keep its record."""
-        playing, tools = self._current, self._tools
-        if playing is None or playing.name in self.records:
-            return
-        await tools.caller.call(self._env, playing.finish, ending)
-        await tools.caller.call(self._env, playing.known)
-        self.records[playing.name] = packed = playing.pack()
-        tools.kept_bytes += len(packed)
+    def _put_by(self, ended: Ended) -> None:
+        """Keep the record of an episode that is over."""
+        tools = self._tools
+        if self.keeper is not None:
+            self.records[ended.id] = None
+        elif ended.record is not None:
+            self.records[ended.id] = ended.record
+            tools.kept_bytes += len(ended.record)
         if tools.is_full:
             tools.make_room()
         while len(self.records) > (1 if tools.is_full else tools.settings.kept_episodes):
             _, gone = self.records.popitem(last=False)
-            tools.kept_bytes -= len(gone)
+            tools.kept_bytes -= len(gone or b"")
+
+    # ---- turns -----------------------------------------------------------------------------------------------------
+
+    def _said(self, action: Any) -> bytes:
+        said = spelled(action)
+        if len(said) > self._tools.settings.max_action_bytes:
+            raise ProblemError("action_too_large", f"the limit is {self._tools.settings.max_action_bytes} bytes")
+        return said
+
+    def _ready_for(self, episode: str, *, agent: bool) -> Episode:
+        if agent:
+            self.must_be_agents(episode)
+        self.must_be_open()
+        self._must_play(episode)
+        return self.current
+
+    async def _play(self, playing: Episode, turn: int, said: bytes, action: Any) -> bytes:
+        began = perf_counter()
+        answer: Answered
+        if self.world.inline:
+            answer = _play_inline(playing, turn, said, action)
+        else:
+            answer = await self._play_elsewhere(playing, turn, said, action)
+        if self.keeper is not None:
+            self.keeper.spent += perf_counter() - began
+            await self._written(self.keeper.turn(playing))
+            self.keeper.checkpoint(playing)
+        if isinstance(answer, ProblemError):
+            raise answer
+        return answer
+
+    async def _play_elsewhere(self, playing: Episode, turn: int, said: bytes, action: Any) -> Answered:
+        try:
+            result = await self._tools.caller.step(playing.recorded, same(action, said))
+            return playing.played(turn, said, result)
+        except Exception as error:  # noqa: BLE001 - boundary: an environment may fail in any way
+            return playing.fail(turn, said, error)
+
+    def _committed(self, pending: asyncio.Future[bool]) -> None:
+        """Let the next one in when the journal has, or has not, taken the last turn."""
+        if pending.cancelled() or pending.exception() is not None or not pending.result():
+            self._stale = True
+        elif self.keeper is not None and self._current is not None:
+            self.keeper.checkpoint(self._current)
+        self._gate.leave()
+
+    async def _traced_answer(self, playing: Episode, answer: bytes) -> bytes:
+        seen = await self._tools.caller.call(self.env, playing.trace)
+        return b'{"result":%b,"trace":%b}' % (answer, seen)
 
     async def _status(self, *, open_: bool) -> bytes:
         playing = self.current
         scenario, labels = None, None
         if playing.ended:
-            scenario, labels = await self._tools.caller.call(self._env, playing.known)
+            scenario, labels = await self._tools.caller.call(self.env, playing.known)
         verdict = playing.verdict
         return dump(
             {
@@ -382,45 +506,23 @@ class Session:
         names = list(self.records)
         return [*names, playing.name] if playing.ended and playing.name not in self.records else names
 
-
-class Tools:
-    """What the sessions of a server share.
-
-    Args:
-        settings: The limits.
-        caller: Calls environments.
-    """
-
-    def __init__(self, settings: Settings, caller: Caller) -> None:
-        self.settings = settings
-        self.caller = caller
-        self.names = Names()
-        self.agents: dict[bytes, tuple[Session, str]] = {}
-        """Session and episode of each agent key, by digest."""
-        self.kept_bytes = 0
-        """What records and past sessions take."""
-        self.make_room: Callable[[], None] = lambda: None
-        """Forgets closed sessions, the oldest first, as far as is needed."""
-
-    @property
-    def is_full(self) -> bool:
-        """Whether more is kept than may be."""
-        return self.kept_bytes > self.settings.retained_bytes
-
-    def make_names(self) -> tuple[str, str]:
-        """Return a new episode id and agent key."""
-        return self.names.episode(), self.names.agent()
-
-    def register_agent(self, key: str, session: Session, episode: str) -> None:
-        """Let the holder of a key play an episode."""
-        digest = self.names.lookup(key)
-        self.agents[digest] = (session, episode)
-        session.agents.append(digest)
-        if len(session.agents) > self.settings.kept_episodes:
-            self.agents.pop(session.agents.pop(0), None)
+    def _register(self, episode: Episode) -> None:
+        self._tools.register_agent(episode.agent_key, self, episode.name)
 
 
 def _looked_at(task: asyncio.Task[Any]) -> None:
     """Take note of how a task ended, in case that nobody waits for it any more."""
     if not task.cancelled():
         task.exception()
+
+
+def _play_inline(playing: Episode, turn: int, said: bytes, action: Any) -> Answered:
+    try:
+        return playing.played(turn, said, contained(playing.recorded.step, same(action, said)))
+    except Exception as error:  # noqa: BLE001 - boundary: an environment may fail in any way
+        return playing.fail(turn, said, error)
+
+
+def same(action: Any, said: bytes) -> Any:
+    """Return an action as it will be played again: with its keys in the order in which it is kept."""
+    return action if isinstance(action, str) else loads(said)

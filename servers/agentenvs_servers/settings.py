@@ -17,6 +17,8 @@ class Settings:
 
     max_sessions: int = 4096
     """Open sessions at a time (``at_capacity``)."""
+    max_live: int = 4096
+    """Worlds in memory, of sessions that are kept in a journal; those idle longest are made again when asked for."""
     max_group: int = 256
     """Sessions of one create."""
     idle_ttl: int = 900

@@ -81,6 +81,10 @@ class CreateBody(Wire):
     ttl: Annotated[int, Field(ge=1)] | None = Field(
         default=None, description="Seconds without an answered call after which the session expires."
     )
+    durability: Literal["group", "strict", "memory"] | None = Field(
+        default=None,
+        description="group: survives a killed server; strict: survives a power cut; memory: survives nothing.",
+    )
     trace: bool = Field(default=False, description="Keep the facts of every turn for GET …/trace.")
     player: PlayerBody = PlayerBody()
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from typing import Any, TypeVar
@@ -20,7 +20,7 @@ from agentenvs.core.errors import DataError, OptionError, SplitError, UserError
 from agentenvs.core.record import Recorded
 from agentenvs.core.spec import EnvSpec, SplitSpec
 from agentenvs.core.task import TaskRef
-from agentenvs.core.turn import StepResult
+from agentenvs.core.turn import Effect, StepResult
 from agentenvs_scoring import cards
 from agentenvs_servers.failures import told
 from agentenvs_servers.problems import ProblemError
@@ -35,7 +35,8 @@ class EnvironmentLeft(Exception):
     """An environment raised what would end the server, or a thread of it, rather than the call."""
 
 
-def _contained(do: Callable[..., T], *arguments: Any) -> T:
+def contained(do: Callable[..., T], *arguments: Any) -> T:
+    """Return what a call into an environment returns; what it raises ends the call, and nothing else."""
     try:
         return do(*arguments)
     except (Exception, KeyboardInterrupt) as error:
@@ -56,18 +57,18 @@ class Caller:
     async def call(self, of: Environment | World, do: Callable[..., T], *arguments: Any) -> T:
         """Return what a call into an environment, or of one that is yet to be made, returns."""
         if of.spec.capabilities.execution == "inline":
-            return _contained(do, *arguments)
+            return contained(do, *arguments)
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self._threads, "agentenvs-world")
-        return await asyncio.get_running_loop().run_in_executor(self._pool, _contained, do, *arguments)
+        return await asyncio.get_running_loop().run_in_executor(self._pool, contained, do, *arguments)
 
-    async def step(self, recorded: Recorded, action: Any) -> StepResult:
-        """Play a turn."""
+    async def step(self, recorded: Recorded, action: Any, *, effects: Iterable[Effect] | None = None) -> StepResult:
+        """Play a turn; one that was played before with the effects it had."""
         env = recorded.env
         if env.spec.capabilities.execution == "process" or not env._asynchronous:
-            return await self.call(env, recorded.step, action)
+            return await self.call(env, lambda: recorded.step(action, effects=effects))
         try:
-            return await recorded.astep(action)
+            return await recorded.astep(action, effects=effects)
         except SystemExit as error:
             raise EnvironmentLeft from error
 
@@ -95,6 +96,8 @@ class World:
         self._machine = {option.name for option in self.spec.options if option.secret}
         env = registry.make_from(self.spec, **self._options)
         try:
+            self.inline = self.spec.capabilities.execution == "inline" and not env._asynchronous
+            """Whether it is bounded by construction, and called on the event loop."""
             self.splits: dict[str, SplitSpec] = env.splits()
             self.public_options = env.public_options()
             self.budgets = env.declared_budgets()

@@ -38,7 +38,7 @@ def episode(of, name="ep-1", n=1):
 def make(journal, *rows, key="k", now=0.0, room=100, quota=None):
     with journal.engine.begin() as connection:
         return do.insert_create(
-            connection, ("t", key, b"form", True), [(row, episode(row, row.episode)) for row in rows], now, room, quota
+            connection, ("t", key, b"form", True), [(row, episode(row, row.episode)) for row in rows], room, quota, now
         )
 
 
@@ -195,18 +195,18 @@ def test_sessions_are_due_by_the_journals_clock_and_a_touch_keeps_them(journal):
     make(journal, session("busy", "ep-2", create_key="k2"), key="k2")
     call(journal, do.touch, [lookup("busy")], 9.0)
     call(journal, do.touch, [lookup("busy")], 3.0)
-    assert call(journal, do.due, 12.0, 5.0, 10) == []
-    assert call(journal, do.due, 16.0, 5.0, 10) == ["idle"]
-    assert sorted(call(journal, do.due, 101.0, 5.0, 10)) == ["busy", "idle"]
-    assert call(journal, do.due, 101.0, 5.0, 1) == ["idle"]
+    assert call(journal, do.due, 5.0, 10, 12.0) == []
+    assert call(journal, do.due, 5.0, 10, 16.0) == ["idle"]
+    assert sorted(call(journal, do.due, 5.0, 10, 101.0)) == ["busy", "idle"]
+    assert call(journal, do.due, 5.0, 1, 101.0) == ["idle"]
 
 
 def test_what_is_over_is_forgotten_after_the_retention_time(journal):
     one = session("a")
     make(journal, one)
     call(journal, do.end_session, one.id, Ended("ep-1", 0, "abandoned", b"r"), "expired", None, 5.0)
-    assert call(journal, do.forget, 10.0, 6.0) == 0
-    assert call(journal, do.forget, 12.0, 6.0) == 1
+    assert call(journal, do.forget, 6.0, 10.0) == 0
+    assert call(journal, do.forget, 6.0, 12.0) == 1
     assert call(journal, do.load, one.id, 0.0) is None
     assert call(journal, do.find_create, "t", "k") is None
 
@@ -214,11 +214,12 @@ def test_what_is_over_is_forgotten_after_the_retention_time(journal):
 def test_a_lease_is_taken_from_a_worker_that_is_gone_only(journal):
     one = session("a")
     make(journal, one)
-    call(journal, do.renew, "aa", 20.0)
-    assert not call(journal, do.take, one.id, "bb", 40.0, 10.0)
-    assert call(journal, do.take, one.id, "aa", 30.0, 10.0)
-    assert call(journal, do.take, one.id, "bb", 60.0, 31.0)
-    assert not call(journal, do.take, one.id, "aa", 60.0, 32.0)
+    assert not call(journal, do.take, one.id, "bb", 10.0)
+    call(journal, do.renew, "aa", 10.0)
+    assert not call(journal, do.take, one.id, "bb", 20.0)
+    assert call(journal, do.take, one.id, "aa", 21.0)
+    assert call(journal, do.take, one.id, "bb", 40.0)
+    assert not call(journal, do.take, one.id, "aa", 41.0)
 
 
 def test_a_failed_request_of_a_group_harms_no_other(journal):

@@ -169,6 +169,10 @@ async def environment_failed(serve: Serve) -> httpx.Response:
     return await (await serve().play()).step(1, "raise")
 
 
+async def durability_refused(serve: Serve) -> httpx.Response:
+    return await serve().make(durability="strict")
+
+
 async def at_capacity(serve: Serve) -> httpx.Response:
     answer = await serve(max_sessions=2).make(count=3)
     assert int(answer.headers["retry-after"]) >= 1
@@ -186,13 +190,23 @@ async def draining(serve: Serve) -> httpx.Response:
 WITHOUT_ROUTES = {"bad_http", "head_too_large"}
 """Answered before there is a request: see test_connections."""
 
+WITH_A_JOURNAL = {
+    "diverged",
+    "elsewhere",
+    "journal_damaged",
+    "journal_unavailable",
+    "session_lost",
+    "version_changed",
+}
+"""See test_recovery."""
+
 PROVOKED: dict[str, Callable[[Serve], Awaitable[httpx.Response]]] = {
     code: found for code, found in globals().items() if code in CATALOGUE
 }
 
 
 def test_no_problem_is_left_out():
-    assert set(PROVOKED) | WITHOUT_ROUTES == set(CATALOGUE)
+    assert set(PROVOKED) | WITHOUT_ROUTES | WITH_A_JOURNAL == set(CATALOGUE)
 
 
 @pytest.mark.parametrize("code", PROVOKED)

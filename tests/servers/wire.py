@@ -12,6 +12,7 @@ import httpx
 from agentenvs.core.record import Record, parse_records
 from agentenvs.core.replay import replay, rescore
 from agentenvs_servers.app import make_app
+from agentenvs_servers.keeping import Journal
 from agentenvs_servers.problems import CATALOGUE
 from agentenvs_servers.settings import Settings
 from tests.servers.rooms import SECRET
@@ -105,10 +106,14 @@ class Wire:
     """A server."""
 
     def __init__(
-        self, envs: Iterable[str], settings: Settings | None = None, options: dict[str, Any] | None = None
+        self,
+        envs: Iterable[str],
+        settings: Settings | None = None,
+        options: dict[str, Any] | None = None,
+        journal: Journal | None = None,
     ) -> None:
         self.clock = Clock()
-        self.app = make_app(list(envs), settings, options, clock=self.clock)
+        self.app = make_app(list(envs), settings, options, clock=self.clock, journal=journal)
         self.hall = self.app.handlers.hall
         transport = httpx.ASGITransport(self.app)
         self.http = httpx.AsyncClient(transport=transport, base_url="http://server")

@@ -21,6 +21,9 @@ from agentenvs_servers.journal.schema import checkpoints, counters, creates, epi
 ALL = "*"
 """The counter of every tenant's sessions together."""
 
+LEASE_SECONDS = 15.0
+"""How long a worker that says nothing still counts as alive."""
+
 FORGET_AT_ONCE = 500
 """Sessions that one transaction forgets at most."""
 
@@ -62,9 +65,9 @@ def insert_create(
     connection: Connection,
     create: tuple[str, str, bytes, bool],
     made: Sequence[tuple[SessionRow, EpisodeRow]],
-    now: float,
     room: int,
     quota: int | None,
+    now: float,
 ) -> bool:
     """Keep a create with its sessions and their first episodes.
 
@@ -72,9 +75,9 @@ def insert_create(
         connection: A transaction.
         create: Tenant, key, form, and whether a single session was asked for.
         made: The sessions.
-        now: The journal's clock.
         room: The most sessions that may be open.
         quota: The most that the tenant may have open.
+        now: The journal's clock.
 
     Returns:
         Whether it was kept; False where the key is taken.
@@ -86,7 +89,7 @@ def insert_create(
     if not _inserted(connection, creates, {"tenant": tenant, "key": key, "form": form, "single": single}):
         return False
     count(connection, tenant, len(made), room, quota)
-    standing = {"born": now, "touched": now, "state": "open", "begun": 1, "lease": now}
+    standing = {"born": now, "touched": now, "state": "open", "begun": 1, "lease": now + LEASE_SECONDS}
     connection.execute(sa.insert(sessions), [{**session._asdict(), **standing} for session, _ in made])
     connection.execute(sa.insert(episodes), [episode._asdict() for _, episode in made])
     return True
@@ -274,7 +277,18 @@ def touch(connection: Connection, ids: Iterable[bytes], now: float) -> None:
         )
 
 
-def due(connection: Connection, now: float, slack: float, most: int) -> list[str]:
+def touch_ago(connection: Connection, session: bytes, seconds: float, now: float) -> None:
+    """Note that a session was answered some time ago."""
+    touch(connection, [session], now - seconds)
+
+
+def standing(connection: Connection, session: bytes, now: float) -> tuple[str, float, float] | None:
+    """Return state, last touch and the clock."""
+    row = connection.execute(sa.select(sessions.c.state, sessions.c.touched).where(sessions.c.id == session)).first()
+    return None if row is None else (row.state, row.touched, now)
+
+
+def due(connection: Connection, slack: float, most: int, now: float) -> list[str]:
     """Return the names of sessions whose time is up by more than a slack, in which a touch may still be on its way."""
     late = sa.or_(sessions.c.touched + sessions.c.idle < now - slack, sessions.c.born + sessions.c.absolute < now)
     return list(
@@ -284,7 +298,7 @@ def due(connection: Connection, now: float, slack: float, most: int) -> list[str
     )
 
 
-def forget(connection: Connection, now: float, retention: float) -> int:
+def forget(connection: Connection, retention: float, now: float) -> int:
     """Delete what is over for longer than the retention time, and return how many sessions that were."""
     gone = connection.execute(
         sa.select(sessions.c.id, sessions.c.tenant, sessions.c.create_key)
@@ -312,17 +326,18 @@ def drop(connection: Connection, ids: Sequence[bytes]) -> None:
 # ---- leases ----------------------------------------------------------------------------------------------------------
 
 
-def renew(connection: Connection, owner: str, until: float) -> None:
+def renew(connection: Connection, owner: str, now: float) -> None:
     """Say that a worker is alive, and with it the worlds that only it has."""
+    until = now + LEASE_SECONDS
     connection.execute(
         sa.update(sessions).where(sessions.c.owner == owner, sessions.c.state == "open").values(lease=until)
     )
 
 
-def take(connection: Connection, session: bytes, owner: str, until: float, now: float) -> bool:
+def take(connection: Connection, session: bytes, owner: str, now: float) -> bool:
     """Take a session over from a worker that is gone; return whether it is the taker's now."""
     mine = sa.or_(sessions.c.owner == owner, sessions.c.lease < now)
     taken = connection.execute(
-        sa.update(sessions).where(sessions.c.id == session, mine).values(owner=owner, lease=until)
+        sa.update(sessions).where(sessions.c.id == session, mine).values(owner=owner, lease=now + LEASE_SECONDS)
     )
     return taken.rowcount > 0

@@ -1,0 +1,289 @@
+"""The world of a session: in memory only as long as the journal agrees.
+
+What a session does, it does through :meth:`Presence._within`: one request at a time, in a world that is made again
+where it was given up, and tried again where another worker was faster. A session without a journal has its world from
+its beginning to its end.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import zlib
+from abc import ABC, abstractmethod
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from time import perf_counter
+from typing import NamedTuple, TypeVar
+
+from agentenvs.core.environment import Environment
+from agentenvs_servers.episodes import Episode
+from agentenvs_servers.failures import told
+from agentenvs_servers.gate import Gate
+from agentenvs_servers.journal.rows import Loaded
+from agentenvs_servers.journal.writing import JournalDown
+from agentenvs_servers.keeping import Keeper, Stale, play_again, rebuild, unavailable
+from agentenvs_servers.problems import ProblemError
+from agentenvs_servers.tools import Tools
+from agentenvs_servers.worlds import World
+
+TOUCH_SLACK = 10.0
+"""How much later than by the journal a session of several workers expires: touches are written seldom."""
+
+MOST_TRIES = 5
+"""How often a request is tried while other workers play its session."""
+
+LOST = frozenset({"diverged", "journal_damaged", "session_lost", "version_changed"})
+"""Codes of sessions whose world cannot be made again."""
+
+_OLD = frozenset(
+    {"turn_past", "turn_conflict", "turn_ahead", "episode_ended", "episode_conflict", "closed", "key_conflict"}
+)
+"""Codes of refusals that another worker may have made untrue meanwhile."""
+
+T = TypeVar("T")
+
+log = logging.getLogger("agentenvs.server")
+
+
+class Life(NamedTuple):
+    """When a session ends by itself; seconds of the server's clock."""
+
+    born: float
+    idle: int
+    absolute: int
+
+
+class Presence(ABC):
+    """The world of a session, in memory and in the journal.
+
+    Args:
+        name: The session's secret name.
+        world: What it plays.
+        env: The world's environment, of this session alone; None where it is to be made from the journal.
+        life: How long.
+        traced: Whether to keep the traces of every turn.
+        tools: What the sessions of a server share.
+        keeper: The session's side of the journal; None where it lives in memory alone.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        world: World,
+        env: Environment | None,
+        life: Life,
+        *,
+        traced: bool,
+        tools: Tools,
+        keeper: Keeper | None = None,
+    ) -> None:
+        self.name = name
+        self.world = world
+        self.life = life
+        self.touched = life.born
+        self.over: tuple[str, float] | None = None
+        """``closed`` or ``expired``, and when."""
+        self.busy = 0
+        """Requests that run or wait."""
+        self.farewell: bytes | None = None
+        """The answer to its closing."""
+        self.records: OrderedDict[str, bytes | None] = OrderedDict()
+        """Packed records of past episodes, by episode id; None for those that the journal has."""
+        self.agents: list[bytes] = []
+        """Digests of the agent keys of its episodes."""
+        self.keeper = keeper
+        self._env = env
+        self._traced = traced
+        self._tools = tools
+        self._gate = Gate()
+        self._current: Episode | None = None
+        self._begun = 0
+        self._keys: OrderedDict[str, bytes] = OrderedDict()
+        self._reset: tuple[str, bytes] | None = None
+        """Key and answer of the last reset."""
+        self._stale = env is None
+        """Whether the world must be made again before anything else."""
+        self._lost: ProblemError | None = None
+        """Why the world cannot be made again."""
+
+    async def leave_world(self) -> None:
+        """Give up the world when what runs has ended; the server goes away."""
+        async with self._gate:
+            await self.drop_world()
+
+    async def drop_world(self) -> None:
+        """Give up the world in memory; a session that is kept makes it again when it is asked."""
+        env, self._env, self._current, self._stale = self._env, None, None, True
+        if env is None:
+            return
+        try:
+            await self._tools.caller.call(env, env.close)
+        except Exception as error:  # noqa: BLE001 - boundary: an environment may fail in any way
+            log.error("an environment failed when it was closed: %s", told(error))
+
+    @property
+    def env(self) -> Environment:
+        """The world.
+
+        Raises:
+            ProblemError: ``closed``, where there is none any more.
+        """
+        if self._env is None:
+            raise ProblemError("closed")
+        return self._env
+
+    @property
+    def current(self) -> Episode:
+        """The episode in the world.
+
+        Raises:
+            ProblemError: ``closed``, where there is none any more.
+        """
+        if self._current is None:
+            raise ProblemError("closed")
+        return self._current
+
+    def ttl(self) -> dict[str, int]:
+        """Return how long it lives."""
+        return {"idle": self.life.idle, "absolute": self.life.absolute}
+
+    def left(self, now: float) -> tuple[float, float]:
+        """Return the seconds until it expires without, and in spite of, further calls."""
+        return self.touched + self.life.idle - now, self.life.born + self.life.absolute - now
+
+    def must_be_open(self) -> None:
+        """Refuse what only an open session can do.
+
+        Raises:
+            ProblemError: ``closed`` or ``expired``; the detail names the record of the last episode.
+        """
+        if self.over is None:
+            return
+        last = next(reversed(self.records), None)
+        where = "" if last is None else f"GET /v1/sessions/{{session}}/record?episode={last} has the last record"
+        raise ProblemError(self.over[0], where)
+
+    @property
+    def is_spare(self) -> bool:
+        """Whether its world can be given up and made again."""
+        return self.keeper is not None and not self.busy and self.world.spec.capabilities.replayable
+
+    async def _within(self, do: Callable[[], Awaitable[T]], *, fresh: bool = False) -> T:
+        """Do something when it is its turn, in a world that is as the journal says.
+
+        Args:
+            do: What to do; may be called again in a world made again.
+            fresh: Whether to ask the journal first what other workers did.
+        """
+        async with self._gate:
+            for _ in range(MOST_TRIES):
+                await self._ready()
+                if fresh:
+                    await self._catch_up()
+                try:
+                    return await do()
+                except Stale:
+                    self._stale = True
+                except ProblemError as problem:
+                    if fresh or not self._may_be_old(problem):
+                        raise
+                    fresh = True
+            raise ProblemError("journal_unavailable", "too many workers play this session at once")
+
+    def _may_be_old(self, problem: ProblemError) -> bool:
+        """Return whether a refusal may come from what was so before another worker was asked."""
+        return self.keeper is not None and self.keeper.journal.shared and problem.code in _OLD
+
+    async def _written(self, work: Awaitable[bool]) -> None:
+        """Wait for the journal.
+
+        Raises:
+            Stale: It says otherwise than this world.
+            ProblemError: ``journal_unavailable``.
+        """
+        try:
+            if not await work:
+                raise Stale
+        except JournalDown as error:
+            self._stale = True
+            raise unavailable() from error
+        except ProblemError:
+            self._stale = True
+            raise
+
+    async def _ready(self) -> None:
+        """Make the world again, where it was given up.
+
+        Raises:
+            ProblemError: ``session_unknown``, ``journal_unavailable``, or why that cannot be.
+        """
+        if self.keeper is None or not self._stale or self.over is not None:
+            return
+        if self._lost is not None:
+            raise self._lost
+        await self.drop_world()
+        loaded = await self.keeper.load()
+        if loaded is None:
+            raise ProblemError("session_unknown", "it is forgotten since its retention time is over")
+        self.recall(loaded)
+        if loaded.state != "open":
+            return
+        try:
+            await self._make_again(loaded, self.keeper)
+        except ProblemError as problem:
+            if problem.code in LOST:
+                self._lost = problem
+                log.error("a session is lost: %s: %s", problem.code, problem.detail)
+                await self.drop_world()
+            raise
+
+    async def _make_again(self, loaded: Loaded, keeper: Keeper) -> None:
+        spec, caller = self.world.spec, self._tools.caller
+        if (loaded.session.release, loaded.session.spec) != (spec.release, spec.digest):
+            raise ProblemError("version_changed", f"it was begun under release {loaded.session.release} of {spec.id}")
+        await keeper.take(spec)
+        if not spec.capabilities.replayable:
+            raise ProblemError("session_lost", f"{spec.id} cannot be replayed")
+        self._env = env = await caller.call(self.world, self.world.make, json.loads(loaded.session.options))
+        began = perf_counter()
+        self._current = await rebuild(env, loaded, caller)
+        keeper.spent = perf_counter() - began
+        self._stale = False
+        self._register(self._current)
+
+    def recall(self, loaded: Loaded) -> None:
+        """Take what the journal says of the session."""
+        clock = self._tools.clock() - loaded.now
+        self.life = Life(clock + loaded.born, loaded.session.idle, loaded.session.absolute)
+        slack = 0.0 if self.keeper is None or not self.keeper.journal.shared else TOUCH_SLACK
+        self.touched = max(self.touched, clock + loaded.touched + slack)
+        self._begun = loaded.begun
+        self.records = OrderedDict.fromkeys(loaded.recorded)
+        if loaded.reset_key is not None and loaded.reset_form is not None:
+            self._keys[loaded.reset_key] = loaded.reset_form
+            self._reset = (loaded.reset_key, zlib.decompress(loaded.episode.opening))
+        if loaded.state != "open":
+            self.over = (loaded.state, clock + (loaded.over or 0.0))
+            self.farewell = zlib.decompress(loaded.farewell) if loaded.farewell else b""
+
+    async def _catch_up(self) -> None:
+        """Take over what other workers did to the session."""
+        keeper, playing = self.keeper, self._current
+        if keeper is None or not keeper.journal.shared or playing is None or self.over is not None:
+            return
+        head = await keeper.head()
+        if head != ("open", playing.name):
+            self._stale = True
+            await self._ready()
+            return
+        turns = await keeper.turns_after(playing.name, playing.turn)
+        try:
+            keeper.spent += await play_again(playing, turns, self._tools.caller)
+        except ProblemError as problem:
+            self._stale, self._lost = True, problem
+            raise
+
+    @abstractmethod
+    def _register(self, episode: Episode) -> None:
+        """Let the holder of an episode's agent key find the session."""
