@@ -59,10 +59,10 @@ class Recorded:
         parsed = parse_action(action)
         return self._note(parsed, self.env.step(parsed, effects=effects))
 
-    async def astep(self, action: Any) -> StepResult:
+    async def astep(self, action: Any, *, effects: Iterable[Effect] | None = None) -> StepResult:
         """Play a turn of an asynchronous environment and note it."""
         parsed = parse_action(action)
-        return self._note(parsed, await self.env.astep(parsed))
+        return self._note(parsed, await self.env.astep(parsed, effects=effects))
 
     def finish(self, ending: Ending) -> Verdict:
         """End the episode if it has not ended, and close the record."""
