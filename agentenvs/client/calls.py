@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 T = TypeVar("T")
 
@@ -15,9 +15,29 @@ class Call(NamedTuple):
     path: str
     """From ``/v1`` on; may hold secrets, so it stands in no message."""
     body: bytes | None = None
-    """JSON."""
+    """A JSON object."""
     once: bool = False
     """Not worth an attempt more, nor much time."""
+    op: str = ""
+    """Its name on a socket; empty where it is for HTTP only."""
+    fields: bytes = b""
+    """What stands in the path over HTTP, as fields of JSON (``"session":"…"``)."""
+
+    def frame(self, number: int) -> bytes:
+        """Return the request as a socket takes it."""
+        head = b'{"id":%d,"op":"%b"' % (number, self.op.encode())
+        if self.fields:
+            head = b"%b,%b" % (head, self.fields)
+        return head + _rest(self.body)
+
+    def item(self) -> bytes:
+        """Return a step as an item of a batch."""
+        return b"{" + self.fields + _rest(self.body)
+
+
+def _rest(body: bytes | None) -> bytes:
+    """Return what follows the first fields of an object that takes in another one."""
+    return b"}" if body is None or body == b"{}" else b"," + body[1:]
 
 
 class Answer(NamedTuple):
@@ -27,6 +47,9 @@ class Answer(NamedTuple):
     retry_after: float | None
     """Seconds the server asks to wait."""
     data: bytes
+    """Its body; empty where ``form`` holds it."""
+    form: Any = None
+    """Its body where it was read already."""
 
 
 Dialogue: TypeAlias = Generator[Call, Answer, T]

@@ -34,21 +34,25 @@ class Endpoint:
         self.url = _parsed(url)
         self.host = self.url.netloc.decode("ascii")
         self.path = self.url.path.rstrip("/").removesuffix("/v1")
+        self.said = {
+            "User-Agent": f"agentenvs/{__version__}",
+            **_authorization(os.environ.get(TOKEN_VARIABLE) if token is None else token),
+        }
+        """Headers of every request and of every socket."""
         self._headers = httpx.Headers(
-            {
-                "Host": self.host,
-                "User-Agent": f"agentenvs/{__version__}",
-                "Accept": "application/json",
-                "Accept-Encoding": "identity",
-                **_authorization(os.environ.get(TOKEN_VARIABLE) if token is None else token),
-            }
+            {"Host": self.host, "Accept": "application/json", "Accept-Encoding": "identity", **self.said}
         )
         self._with_body = httpx.Headers({**self._headers, "Content-Type": "application/json"})
         self._last = ("", self.url)
 
     def __repr__(self) -> str:
         """Return the address without anything secret."""
-        return f"Endpoint({self.url.scheme}://{self.host}{self.path})"
+        return f"Endpoint({self.key})"
+
+    @property
+    def key(self) -> str:
+        """The address without anything secret."""
+        return f"{self.url.scheme}://{self.host}{self.path}"
 
     def request(self, call: Call, seconds: float) -> httpx.Request:
         """Return a request ready to be sent."""

@@ -1,87 +1,109 @@
-"""One connection to one server, blocking and asynchronous, through every kind of weather.
+"""One client's way to one server, blocking and asynchronous, through every kind of weather.
 
-Each session has a line of its own: a pool shared by many sessions costs milliseconds a call. Requests go to httpx's
-transports directly, since cookies, redirects and hooks are not needed and cost half of the time. A line asks again
-after broken connections, time-outs, 502, 503 and 504, which is safe because every request of the protocol has one
-effect however often it is sent; a refusal is never asked again.
+Requests travel over the socket that all sessions with a server share, or over HTTP where sockets are not taken, where
+a request is for HTTP only, and where it is so large that others would wait for it. A line asks again after broken
+connections, time-outs, 502, 503 and 504, which is safe because every request of the protocol has one effect however
+often it is sent, and whichever way; a refusal is never asked again.
 """
 
 from __future__ import annotations
 
 import asyncio
-import secrets
+import itertools
 import threading
-import time
-from functools import cache
-from ssl import SSLContext
+from collections.abc import Sequence
+from typing import Any
 
 import httpx
 
+from agentenvs.client import channels, talking
 from agentenvs.client.calls import Answer, Call, Dialogue, T
+from agentenvs.client.channels import Ask, Channel, Refused
 from agentenvs.client.endpoint import Endpoint
-from agentenvs.client.retrying import retry_after
+from agentenvs.client.patience import Patience, asks_again
+from agentenvs.client.posts import AsyncPost, Post, tls
 from agentenvs.client.settings import ClientSettings
-from agentenvs.core.aio import run_sync
-from agentenvs.core.errors import ServiceError
+from agentenvs.client.talking import Unit
+from agentenvs.core.aio import background_loop, on_background_loop
+from agentenvs.core.errors import ConfigError, ServiceError
 
-MAX_REPLY_BYTES = 1 << 28
-"""Bytes of a reply that are read."""
+LARGE_BYTES = 1 << 18
+"""Requests beyond this travel over HTTP."""
 
-GOODBYE_SECONDS = 2.0
-"""What closing a session may cost; one that is not closed expires by itself."""
+_TOO_LARGE = 413
 
-_KEPT_SECONDS = 60.0
-_AGAIN = frozenset({502, 503, 504})
+_FAILED = (httpx.TransportError, httpx.StreamError, TimeoutError)
 
 
-class _Patience:
-    """Counts the attempts of one request, and says how long to wait before the next."""
+class _Way:
+    """Which way requests take; the same for both kinds of line."""
 
-    def __init__(self, host: str, settings: ClientSettings, call: Call) -> None:
-        self._host = host
+    def __init__(self, endpoint: Endpoint, settings: ClientSettings, transport: Any) -> None:
+        if transport is not None and settings.wire == "socket":
+            raise ConfigError("a transport carries no socket", fix="leave wire at auto, or the transport out")
+        self.endpoint = endpoint
         self._settings = settings
-        self._left = 0 if call.once else settings.retries
-        self._tries = 0
-        self.seconds = min(settings.timeout, GOODBYE_SECONDS) if call.once else settings.timeout
+        # What the shell sets as a proxy takes HTTP; whether it takes sockets is not worth finding out.
+        self._may_socket = transport is None and settings.wire != "http" and endpoint.proxy() is None
+        if settings.wire == "socket" and not self._may_socket:
+            raise ConfigError("a proxy stands between here and the server", fix="set no_proxy, or leave wire at auto")
+        self._channel: Channel | None = None
+        self._known = False
 
-    def after(self, why: str, asked: float | None = None) -> float:
-        """Return the seconds to wait after a failed attempt.
+    def _patience(self, call: Call | None = None) -> Patience:
+        once = call is not None and call.once
+        return Patience(self.endpoint.host, self._settings, known=self._known, once=once)
+
+    def _way_of(self, call: Call, loop: asyncio.AbstractEventLoop) -> Channel | None:
+        """Return the socket for a request; None where it takes HTTP."""
+        if not self._may_socket or not call.op or (call.body is not None and len(call.body) > LARGE_BYTES):
+            return None
+        channel = self._channel
+        if channel is None or channel.loop is not loop:  # another one in a forked process
+            channel = self._channel = channels.acquire(self.endpoint, loop, tls)
+        return None if channel.is_refused and self._settings.wire == "auto" else channel
+
+    def _instead(self, refused: Refused) -> Answer | None:
+        """Return what answers in the place of a socket that is refused; None where HTTP is to be tried.
 
         Raises:
-            ServiceError: There is no further attempt.
+            Refused: Nothing does.
         """
-        self._tries += 1
-        if self._tries > self._left:
-            raise ServiceError(
-                f"the server at {self._host} stays away",
-                why=f"{self._tries} attempt(s) failed, the last with: {why}",
-                fix="check the URL and that the server runs, or allow more retries or a longer timeout",
-            )
-        # Spread, so that many sessions that were refused together do not come back together.
-        spread = 0.5 + secrets.randbelow(1024) / 1024
-        wait = self._settings.backoff * 2.0 ** min(self._tries - 1, 30) * spread
-        return min(wait + (asked or 0.0), self._settings.max_wait)
+        if refused.answer is not None and asks_again(refused.answer):
+            return refused.answer
+        if self._settings.wire == "auto":
+            return None
+        if refused.answer is None:
+            raise refused
+        return refused.answer
+
+    def _release(self) -> None:
+        channel, self._channel = self._channel, None
+        if channel is not None:
+            channels.release(channel)
 
 
-class Line:
+class Line(_Way):
     """A blocking line; belongs to one thread at a time, but any thread may hang up.
 
     Args:
         endpoint: The server.
-        settings: Patience.
-        transport: What carries the requests; a connection of its own where None.
+        settings: Way and patience.
+        transport: What carries the requests instead of a connection.
+
+    Raises:
+        ConfigError: The settings ask for a socket where none can be.
     """
 
     def __init__(
         self, endpoint: Endpoint, settings: ClientSettings, transport: httpx.BaseTransport | None = None
     ) -> None:
-        self.endpoint = endpoint
-        self._settings = settings
-        self._own = transport is None
-        self._transport = transport or httpx.HTTPTransport(
-            verify=_tls(), trust_env=False, proxy=endpoint.proxy(), limits=_limits()
-        )
+        super().__init__(endpoint, settings, transport)
+        self._transport = transport
+        self._post: Post | None = None
         self._hung_up = threading.Event()
+        self._under_way: list[Ask] = []
+        self._most_items = talking.MOST_ITEMS
 
     def carry(self, dialogue: Dialogue[T]) -> T:
         """Hold a dialogue and return what came of it.
@@ -97,62 +119,154 @@ class Line:
             value: T = done.value
             return value
 
+    def carry_all(self, dialogues: Sequence[Dialogue[T]]) -> list[T | Exception]:
+        """Hold many dialogues side by side, steps of theirs in one request, and return what came of each.
+
+        Raises:
+            ServiceError: The server stays away.
+        """
+        talk = talking.Talk(dialogues)
+        while calls := talk.calls():
+            talk.answer(self._ask_all(calls))
+        return talk.results
+
     def hang_up(self) -> None:
         """Give up the connection, and all waiting for another. May be called twice."""
         self._hung_up.set()
-        if self._own:
-            self._transport.close()
+        for ask in list(self._under_way):
+            ask.end(None, httpx.ReadError("the line was closed"))
+        post = self._post
+        if post is not None:
+            post.close()
+        self._release()
 
     def pick_up(self) -> None:
         """Take up again a line that was hung up."""
         self._hung_up.clear()
 
     def _ask(self, call: Call) -> Answer:
-        patience = _Patience(self.endpoint.host, self._settings, call)
+        patience = self._patience(call)
         while True:
             try:
                 answer = self._attempt(call, patience.seconds)
-            except (httpx.TransportError, httpx.StreamError) as error:
-                wait = patience.after(_named(error))
+            except _FAILED as error:
+                wait = patience.after(error)
             else:
-                if answer.status not in _AGAIN:
+                self._known = True
+                if not asks_again(answer):
                     return answer
-                wait = patience.after(f"status {answer.status}", answer.retry_after)
-            if self._hung_up.wait(wait):
-                raise ServiceError(f"the line to {self.endpoint.host} was closed while it waited for an answer")
+                wait = patience.after(answer)
+            self._pause(wait)
+
+    def _pause(self, seconds: float) -> None:
+        if self._hung_up.wait(seconds):
+            raise ServiceError(f"the line to {self.endpoint.host} was closed while it waited for an answer")
 
     def _attempt(self, call: Call, seconds: float) -> Answer:
-        deadline = time.monotonic() + seconds
-        response = self._transport.handle_request(self.endpoint.request(call, seconds))
-        parts, size = [], 0
+        channel = self._way(call)
+        if channel is not None:
+            (ask,) = self._asked(channel, [call], seconds)
+            if (answer := self._taken(ask)) is not None:
+                return answer
+        return self._posted(call, seconds)
+
+    def _ask_all(self, calls: Sequence[Call]) -> list[Answer]:
+        """Return the answers to requests, asked for together."""
+        patience = self._patience(calls[0])
+        answers: dict[int, Answer] = {}
+        left: Sequence[int] = range(len(calls))
+        while left:
+            failed: Answer | Exception | None = None
+            units = talking.units(calls, left, self._most_items)
+            for unit, outcome in zip(units, self._attempt_all(units, patience.seconds), strict=True):
+                if isinstance(outcome, Exception):
+                    failed = outcome
+                    continue
+                self._known = True
+                if unit.is_batch and outcome.status == _TOO_LARGE:
+                    self._most_items = len(unit.places) // 2
+                    continue
+                for place, answer in zip(unit.places, unit.answers(outcome, self.endpoint.host), strict=True):
+                    if asks_again(answer):
+                        failed = answer
+                    else:
+                        answers[place] = answer
+            left = [place for place in left if place not in answers]
+            if failed is not None:
+                self._pause(patience.after(failed))
+        return [answers[place] for place in range(len(calls))]
+
+    def _attempt_all(self, units: Sequence[Unit], seconds: float) -> list[Answer | Exception]:
+        ways = [self._way(unit.call) for unit in units]
+        over = [unit.call for unit, way in zip(units, ways, strict=True) if way is not None]
+        asks = iter(self._asked(self._channel, over, seconds) if over and self._channel is not None else [])
+        outcomes: list[Answer | Exception] = []
+        for unit, way in zip(units, ways, strict=True):
+            try:
+                answer = None if way is None else self._taken(next(asks))
+                outcomes.append(self._posted(unit.call, seconds) if answer is None else answer)
+            except _FAILED as error:
+                outcomes.append(error)
+        return outcomes
+
+    def _taken(self, ask: Ask) -> Answer | None:
+        """Return the answer that came over the socket; None where HTTP is to be tried instead."""
         try:
-            for chunk in response.iter_raw():
-                parts.append(chunk)
-                size += len(chunk)
-                _check(size, deadline, self.endpoint.host)
+            return ask.result()
+        except Refused as refused:
+            return self._instead(refused)
+
+    def _asked(self, channel: Channel, calls: Sequence[Call], seconds: float) -> Sequence[Ask]:
+        """Send requests over the socket and return them once each has an answer, or time is up."""
+        bell = threading.Lock()
+        bell.acquire()
+        asks = [Ask(call, bell.release) for call in calls]
+        if len(asks) > 1:
+            rung = itertools.count(1)  # its next number is taken by one thread alone
+            for ask in asks:
+                ask.wake = lambda: bell.release() if next(rung) == len(asks) else None
+        self._under_way = asks
+        try:
+            channel.post(asks)
+            answered = bell.acquire(timeout=seconds)
+        except BaseException:
+            answered = False
+            raise
         finally:
-            response.close()
-        return Answer(response.status_code, retry_after(response.headers), b"".join(parts))
+            self._under_way = []
+            if not answered:
+                for ask in asks:
+                    channel.forget(ask)
+        return asks
+
+    def _way(self, call: Call) -> Channel | None:
+        # Who runs on the background loop cannot wait for it.
+        return None if on_background_loop() else self._way_of(call, background_loop())
+
+    def _posted(self, call: Call, seconds: float) -> Answer:
+        if self._post is None:
+            self._post = Post(self.endpoint, self._transport)
+        return self._post.attempt(call, seconds)
 
 
-class AsyncLine:
+class AsyncLine(_Way):
     """The same for callers on an event loop; belongs to one loop.
 
     Args:
         endpoint: The server.
-        settings: Patience.
-        transport: What carries the requests; a connection of its own where None.
+        settings: Way and patience.
+        transport: What carries the requests instead of a connection.
+
+    Raises:
+        ConfigError: The settings ask for a socket where none can be.
     """
 
     def __init__(
         self, endpoint: Endpoint, settings: ClientSettings, transport: httpx.AsyncBaseTransport | None = None
     ) -> None:
-        self.endpoint = endpoint
-        self._settings = settings
-        self._own = transport is None
-        self._transport = transport or httpx.AsyncHTTPTransport(
-            verify=_tls(), trust_env=False, proxy=endpoint.proxy(), limits=_limits()
-        )
+        super().__init__(endpoint, settings, transport)
+        self._transport = transport
+        self._post: AsyncPost | None = None
 
     async def carry(self, dialogue: Dialogue[T]) -> T:
         """Hold a dialogue and return what came of it; see :meth:`Line.carry`."""
@@ -166,71 +280,45 @@ class AsyncLine:
 
     async def hang_up(self) -> None:
         """Give up the connection. May be called twice."""
-        if self._own:
-            await self._transport.aclose()
+        post = self._post
+        if post is not None:
+            await post.close()
+        self._release()
 
     async def _ask(self, call: Call) -> Answer:
-        patience = _Patience(self.endpoint.host, self._settings, call)
+        patience = self._patience(call)
         while True:
             try:
                 answer = await self._attempt(call, patience.seconds)
-            except (httpx.TransportError, httpx.StreamError, TimeoutError) as error:
-                wait = patience.after(_named(error))
+            except _FAILED as error:
+                wait = patience.after(error)
             else:
-                if answer.status not in _AGAIN:
+                self._known = True
+                if not asks_again(answer):
                     return answer
-                wait = patience.after(f"status {answer.status}", answer.retry_after)
+                wait = patience.after(answer)
             await asyncio.sleep(wait)
 
     async def _attempt(self, call: Call, seconds: float) -> Answer:
-        async with asyncio.timeout(seconds):
-            response = await self._transport.handle_async_request(self.endpoint.request(call, seconds))
-            parts, size = [], 0
+        channel = self._way_of(call, asyncio.get_running_loop())
+        if channel is not None:
             try:
-                async for chunk in response.aiter_raw():
-                    parts.append(chunk)
-                    size += len(chunk)
-                    _check(size, None, self.endpoint.host)
-            finally:
-                await response.aclose()
-        return Answer(response.status_code, retry_after(response.headers), b"".join(parts))
+                return await self._asked(channel, call, seconds)
+            except Refused as refused:
+                if (answer := self._instead(refused)) is not None:
+                    return answer
+        if self._post is None:
+            self._post = AsyncPost(self.endpoint, self._transport)
+        return await self._post.attempt(call, seconds)
 
-
-class AppTransport(httpx.BaseTransport):
-    """Carries the requests of blocking clients to an ASGI application in this process, without a socket.
-
-    The application runs on the shared background loop; any number of clients may use one of these.
-    """
-
-    def __init__(self, app: httpx.ASGITransport) -> None:
-        self._app = app
-
-    def handle_request(self, request: httpx.Request) -> httpx.Response:
-        """Return the application's reply."""
-        return run_sync(self._answered(request))
-
-    async def _answered(self, request: httpx.Request) -> httpx.Response:
-        response = await self._app.handle_async_request(request)
-        content = await response.aread()
-        return httpx.Response(response.status_code, headers=response.headers, stream=httpx.ByteStream(content))
-
-
-def _check(size: int, deadline: float | None, host: str) -> None:
-    if size > MAX_REPLY_BYTES:
-        raise ServiceError(f"{host} answers with more than {MAX_REPLY_BYTES} bytes")
-    if deadline is not None and time.monotonic() > deadline:
-        raise httpx.ReadTimeout("the reply did not end in time")
-
-
-def _named(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"[:200].rstrip(": ")
-
-
-def _limits() -> httpx.Limits:
-    return httpx.Limits(max_connections=1, max_keepalive_connections=1, keepalive_expiry=_KEPT_SECONDS)
-
-
-@cache
-def _tls() -> SSLContext:
-    """Return one TLS context for all lines: making one takes tens of milliseconds."""
-    return httpx.create_ssl_context()
+    async def _asked(self, channel: Channel, call: Call, seconds: float) -> Answer:
+        done: asyncio.Future[None] = channel.loop.create_future()
+        ask = Ask(call, lambda: None if done.done() else done.set_result(None))
+        channel.post_here(ask)
+        try:
+            async with asyncio.timeout(seconds):
+                await done
+        except BaseException:
+            channel.forget(ask)
+            raise
+        return ask.result()

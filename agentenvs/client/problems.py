@@ -87,7 +87,7 @@ def nonsense(host: str, why: str) -> ServiceError:
 
 def _fields(answer: Answer) -> dict[str, str]:
     try:
-        form = orjson.loads(answer.data)
+        form = orjson.loads(answer.data) if answer.form is None else answer.form
     except orjson.JSONDecodeError:
         return {}
     if not isinstance(form, dict):

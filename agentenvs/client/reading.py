@@ -7,7 +7,6 @@ What is read here was written elsewhere: whatever has another form than the prot
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -16,7 +15,7 @@ import orjson
 
 from agentenvs.client.calls import Answer
 from agentenvs.client.problems import nonsense, refusal
-from agentenvs.core.canon import JSON
+from agentenvs.core.canon import JSON, has_long_number
 from agentenvs.core.errors import ContractError
 from agentenvs.core.observation import Observation
 from agentenvs.core.spec import EnvSpec, SplitSpec
@@ -27,7 +26,6 @@ from agentenvs.core.verdict import ENDINGS, Ending, Verdict
 
 R = TypeVar("R")
 
-_LONG_NUMBER = re.compile(rb"[0-9]{18}")
 _WRONG = (KeyError, TypeError, ValueError, AttributeError, IndexError, ContractError)
 
 
@@ -75,7 +73,7 @@ def read(answer: Answer, host: str, take: Callable[[dict[str, Any]], R]) -> R:
     if not 200 <= answer.status < 300:
         raise refusal(answer, host)
     try:
-        return take(_object(answer.data))
+        return take(_object(loads(answer.data) if answer.form is None else answer.form))
     except _WRONG as error:
         raise nonsense(host, f"{type(error).__name__}: {error}"[:300]) from error
 
@@ -144,9 +142,21 @@ def ended(form: dict[str, Any], episode: str) -> Ended:
     return Ended(ending, verdict, dict(form["labels"] or {}), _str(form.get("scenario") or ""))
 
 
-def _object(data: bytes) -> dict[str, Any]:
-    # orjson turns integers of more than 64 bits into floats.
-    form = json.loads(data) if _LONG_NUMBER.search(data) else orjson.loads(data)
+def loads(data: bytes) -> Any:
+    """Return a JSON value, integers of any length whole.
+
+    Raises:
+        ValueError: It is none.
+    """
+    if not has_long_number(data):
+        return orjson.loads(data)
+    try:
+        return json.loads(data)  # orjson turns integers of more than 64 bits into floats
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+
+
+def _object(form: Any) -> dict[str, Any]:
     if not isinstance(form, dict):
         raise TypeError("a JSON object was expected")
     return form

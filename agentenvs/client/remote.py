@@ -18,7 +18,8 @@ import httpx
 
 from agentenvs.client.calls import Dialogue, T
 from agentenvs.client.endpoint import Endpoint
-from agentenvs.client.lines import AppTransport, AsyncLine, Line
+from agentenvs.client.lines import AsyncLine, Line
+from agentenvs.client.posts import AppTransport
 from agentenvs.client.session import Lease, Session
 from agentenvs.client.settings import ClientSettings
 from agentenvs.core import playable, registry

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, NoReturn
 from urllib.parse import quote
 
 from agentenvs.client.calls import Answer, Call, Dialogue
-from agentenvs.client.problems import problem_code, refusal
+from agentenvs.client.problems import nonsense, problem_code, refusal
 from agentenvs.client.reading import Begun, Described, Ended, begun, described, dump, ended, read, stepped, traced
 from agentenvs.core.actions import malformed, parse_action, to_json
 from agentenvs.core.canon import JSON
@@ -52,6 +52,27 @@ class Lease(NamedTuple):
     """In any case."""
 
 
+class _Place:
+    """Where a session is to be found; holds its secret name.
+
+    Raises:
+        TypeError: Its name is none.
+    """
+
+    __slots__ = ("_fields", "_path")
+
+    def __init__(self, session: object) -> None:
+        if not isinstance(session, str):
+            raise TypeError("a session has a name")
+        self._path = f"{SESSIONS}/{quote(session, safe='')}"
+        self._fields = dump({"session": session})[1:-1]
+
+    def call(self, method: str, path: str, op: str, body: bytes | None = None, **fields: str) -> Call:
+        """Return a request of the session; the fields are those that ``path`` holds."""
+        more = self._fields if not fields else self._fields + b"," + dump(fields)[1:-1]
+        return Call(method, self._path + path, body, False, op, more)
+
+
 class Session:
     """One session, or none yet.
 
@@ -76,10 +97,10 @@ class Session:
         self._ttl = ttl
         self._described: Described | None = None
         self._options: dict[str, JSON] = {}
-        self._path: str | None = None
-        """Of the open session; holds its secret name."""
-        self._record_path: str | None = None
-        """Of the session of the current episode, open or not."""
+        self._place: _Place | None = None
+        """The open session."""
+        self._kept: _Place | None = None
+        """The session of the current episode, open or not."""
         self._begun: Begun | None = None
         self._over = False
         self._ended: Ended | None = None
@@ -142,7 +163,7 @@ class Session:
             UnknownEnvError: The server does not host it.
             OptionError: An unknown option, a refused value, or one that is the server's own.
         """
-        answer = yield Call("GET", f"/v1/envs/{quote(self.env)}")
+        answer = yield Call("GET", f"/v1/envs/{quote(self.env)}", op="env", fields=dump({"env": self.env})[1:-1])
         self._described = found = read(answer, self.host, described)
         spec = found.spec
         spec.resolve(self._asked)
@@ -178,7 +199,7 @@ class Session:
         begins = read(answer, self.host, begun)
         if begins.task.ref != ref:
             raise ServiceError(f"{self.host} plays {begins.task.ref}, not {ref}", fix="report it to its operator")
-        self._begun, self._record_path = begins, self._path
+        self._begun, self._kept = begins, self._place
         self.turn, self.observation, self.last_trace = 0, begins.observation, None
         self._over, self._ended = False, None
         return begins.observation
@@ -219,7 +240,7 @@ class Session:
         """
         _ = self.begun
         if self._ended is None:
-            answer = yield Call("GET", self._record_path or "")
+            answer = yield self._of_episode("GET", "", "status")
             if problem_code(answer) in _GONE:
                 self._over = True
                 yield from self._close("abandoned")
@@ -263,13 +284,17 @@ class Session:
             EpisodeNotStarted: Before the first reset.
             ServiceError: The server has none, or stays away.
         """
-        if self._record_path is None:
+        if self._kept is None:
             raise EpisodeNotStarted(f"{self.described.spec.id} has no episode", fix="call reset() first")
         name = episode or self.begun.episode
-        answer = yield Call("GET", f"{self._record_path}/record?episode={quote(name, safe='')}")
+        answer = yield self._of_episode("GET", f"/record?episode={quote(name, safe='')}", "record", episode=name)
         if answer.status != 200:
             raise refusal(answer, self.host)
-        return answer.data
+        if answer.form is None:
+            return answer.data
+        if not isinstance(answer.form, str):
+            raise nonsense(self.host, "its record is no text")
+        return answer.form.encode()
 
     def ping(self) -> Dialogue[Lease]:
         """Keep the session alive.
@@ -278,43 +303,50 @@ class Session:
             EpisodeNotStarted: There is no session.
             EpisodeEnded: It has expired.
         """
-        answer = yield Call("POST", f"{self._open()}/ping", b"{}")
+        answer = yield self._open().call("POST", "/ping", "ping", b"{}")
         return read(answer, self.host, lambda form: Lease(float(form["idle"]), float(form["absolute"])))
 
     def close(self) -> Dialogue[None]:
         """Close the session, without insisting: one that is not closed expires by itself."""
-        path, self._path, self._begun = self._path, None, None
-        if path is not None:
-            yield Call("DELETE", path, once=True)
+        place, self._place, self._begun = self._place, None, None
+        if place is not None:
+            yield place.call("DELETE", "", "close")._replace(once=True)
 
     # ---- inside ----------------------------------------------------------------------------------------------------
 
-    def _open(self) -> str:
-        if self._path is None:
+    def _open(self) -> _Place:
+        if self._place is None:
             raise EpisodeNotStarted(f"{self.env} has no session at {self.host}", fix="call reset() first")
-        return self._path
+        return self._place
+
+    def _of_episode(self, method: str, path: str, op: str, **fields: str) -> Call:
+        """Return a request to the session of the current episode, open or not."""
+        if self._kept is None:
+            raise EpisodeNotStarted(f"{self.env} has no session at {self.host}", fix="call reset() first")
+        return self._kept.call(method, path, op, None, **fields)
 
     def _reset(self, body: dict[str, JSON]) -> Dialogue[Answer]:
         """Begin an episode in the open session, or in a new one where there is none that takes it."""
-        if self._path is not None and self._begun is not None:
-            answer = yield Call("POST", f"{self._path}/reset", dump({**body, "ends": self._begun.episode}))
+        if self._place is not None and self._begun is not None:
+            ends = dump({**body, "ends": self._begun.episode})
+            answer = yield self._place.call("POST", "/reset", "reset", ends)
             code = problem_code(answer)
             if code not in _GONE and code != "episodes_spent":
                 return answer
             if code == "episodes_spent":
-                yield Call("DELETE", self._path)
-            self._path = self._begun = None
+                yield self._place.call("DELETE", "", "close")
+            self._place = self._begun = None
         create = {**body, "env": self.described.spec.id, "options": self._asked, "trace": self.trace}
-        answer = yield Call("POST", SESSIONS, dump(create if self._ttl is None else {**create, "ttl": self._ttl}))
-        session = read(answer, self.host, lambda form: str(form["session"]))
-        self._path = f"{SESSIONS}/{quote(session, safe='')}"
+        form = dump(create if self._ttl is None else {**create, "ttl": self._ttl})
+        answer = yield Call("POST", SESSIONS, form, op="create")
+        self._place = read(answer, self.host, lambda form: _Place(form["session"]))
         return answer
 
     def _turn(self, form: JSON) -> Call:
         body = {"episode": self.begun.episode, "turn": self.turn + 1, "action": form}
         if self.trace:
             body["trace"] = True
-        return Call("POST", f"{self._open()}/step", dump(body))
+        return self._open().call("POST", "/step", "step", dump(body))
 
     def _result(self, form: dict[str, Any]) -> tuple[StepResult, StepTrace | None]:
         episode, turn = self.begun.episode, self.turn + 1
@@ -339,7 +371,7 @@ class Session:
 
     def _settle(self) -> Dialogue[None]:
         """Ask how the episode ended."""
-        answer = yield Call("GET", self._record_path or "")
+        answer = yield self._of_episode("GET", "", "status")
         if problem_code(answer) in _GONE:
             yield from self._close("abandoned")
             return
@@ -347,8 +379,8 @@ class Session:
 
     def _close(self, ending: Ending) -> Dialogue[Ended]:
         """Close the session and return how its episode ended; closing it again tells the same."""
-        answer = yield Call("DELETE", f"{self._record_path}?ending={ending}")
-        self._path = None
+        answer = yield self._of_episode("DELETE", f"?ending={ending}", "close", ending=ending)
+        self._place = None
         if problem_code(answer) == "expired":
             self._ended = found = _end_of((yield from self.record()))
         else:

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 from agentenvs.core.errors import ConfigError
+
+WIRES = ("auto", "socket", "http")
+
+_LEAST = {"timeout": 0.001, "retries": 0, "backoff": 0, "max_wait": 0, "patience": 0, "ttl": 1}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,6 +21,9 @@ class ClientSettings:
         ConfigError: A number that makes no sense.
     """
 
+    wire: Literal["auto", "socket", "http"] = "auto"
+    """How requests travel: over one socket that all sessions with a server share, or each over HTTP. ``auto`` takes
+    HTTP where a server, or what stands before it, takes no sockets; ``socket`` does not."""
     timeout: float = 60.0
     """Seconds an attempt may take, from the first byte sent to the last one read."""
     retries: int = 6
@@ -24,12 +32,17 @@ class ClientSettings:
     """Seconds before the second attempt; doubled each time, and spread."""
     max_wait: float = 5.0
     """Seconds of the longest wait between attempts, whatever a server asks for."""
+    patience: float = 120.0
+    """Seconds to go on asking, beyond all ``retries``, a server that has answered before and is away, stopping or full:
+    so long may a restart take without costing an episode."""
     ttl: int | None = None
     """Seconds a session may be idle before the server ends it; the server's own where None."""
 
     def __post_init__(self) -> None:
         """Refuse numbers that make no sense."""
-        for name, least in (("timeout", 0.001), ("retries", 0), ("backoff", 0), ("max_wait", 0), ("ttl", 1)):
+        if self.wire not in WIRES:
+            raise ConfigError(f"wire {self.wire!r} makes no sense", fix=f"one of: {', '.join(WIRES)}")
+        for name, least in _LEAST.items():
             value = getattr(self, name)
             if value is None and name == "ttl":
                 continue

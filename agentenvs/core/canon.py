@@ -20,6 +20,10 @@ _encode = json.JSONEncoder(
     sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False, check_circular=False
 ).encode
 
+# A translation and a search take a tenth of what a regular expression takes.
+_DIGITS = bytes(0x30 if 0x30 <= byte <= 0x39 else 0x20 for byte in range(256))
+_LONG = b"0" * 18
+
 
 def canonical(value: JSON) -> str:
     """Return the canonical JSON text of a value.
@@ -58,6 +62,14 @@ def sha256(data: bytes) -> str:
 def digest(value: JSON) -> str:
     """Return the SHA-256 of a value's canonical JSON as 64 hexadecimal digits."""
     return sha256(canonical_bytes(value))
+
+
+def has_long_number(data: bytes) -> bool:
+    """Return whether JSON may hold an integer of more than 64 bits, which fast parsers turn into a float.
+
+    Digits of any kind count, also within strings: True says that the standard library must read it.
+    """
+    return _LONG in data.translate(_DIGITS)
 
 
 def clean_text(text: str) -> str:

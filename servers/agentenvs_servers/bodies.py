@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
-import re
 import types
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
 from typing import Any, NoReturn, TypeVar
@@ -18,14 +17,13 @@ from typing import Any, NoReturn, TypeVar
 import orjson
 from pydantic import BaseModel, ValidationError
 
-from agentenvs.core.canon import clean_text
+from agentenvs.core.canon import clean_text, has_long_number
 from agentenvs_servers.problems import ProblemError
 from agentenvs_servers.settings import Settings
 
 Receive = Callable[[], Awaitable[Any]]
 M = TypeVar("M", bound=BaseModel)
 
-_LONG_NUMBER = re.compile(rb"[0-9]{18}")
 _MOST_FAULTS = 5
 _MOST_DIGITS = 18
 _MOST_DIGITS_OF_A_NUMBER = 4_000  # Python reads no more than 4,300
@@ -148,7 +146,7 @@ def loads(body: bytes) -> Any:
         ProblemError: ``bad_json``.
     """
     try:
-        if not _LONG_NUMBER.search(body):
+        if not has_long_number(body):
             return orjson.loads(body)
     except orjson.JSONDecodeError:
         pass

@@ -19,7 +19,7 @@ from agentenvs_servers.app import make_app
 from agentenvs_servers.settings import Settings
 from tests.client.servers import Relay, relaying, serving
 
-QUICK = ClientSettings(backoff=0.001, timeout=5, retries=3)
+QUICK = ClientSettings(wire="http", backoff=0.001, timeout=5, retries=3, patience=0)
 TOKEN = "a-token-of-the-server-0123"
 
 
@@ -55,7 +55,7 @@ def test_a_session_of_a_lost_create_is_not_made_twice(url: str) -> None:
 def test_a_slow_reply_is_asked_for_again(relay: Relay) -> None:
     slow = iter([True])
     relay.fault = lambda number, method, path: "slow" if path.endswith("/step") and next(slow, False) else None
-    with _remote(relay, "stairs", ClientSettings(backoff=0.001, timeout=0.5, retries=2)) as there:
+    with _remote(relay, "stairs", ClientSettings(wire="http", backoff=0.001, timeout=0.5, retries=2)) as there:
         there.reset(TaskRef("few", 1))
         assert there.step("up").observation.text == "Step 1."
         assert there.step("up").terminated
@@ -79,7 +79,7 @@ def test_patience_ends_and_the_turn_can_be_played_again(relay: Relay) -> None:
 
 def test_a_full_server_is_asked_again_until_patience_ends() -> None:
     with serving("stairs", settings=Settings(max_sessions=1)) as url:
-        settings = ClientSettings(backoff=0.001, retries=2, max_wait=0.01)
+        settings = ClientSettings(backoff=0.001, retries=2, max_wait=0.01, patience=0)
         with RemoteEnv("stairs", url) as one, RemoteEnv("stairs", url, settings=settings) as two:
             one.reset()
             with pytest.raises(ServiceError, match="stays away") as raised:
@@ -102,7 +102,7 @@ def test_a_refusal_is_not_asked_again(relay: Relay) -> None:
             assert len(relay.requests) == before + 1
             assert raised.value.problem == "turn_conflict"
             assert raised.value.fix
-            other._session._path = None
+            other._session._place = None
 
 
 @pytest.mark.parametrize(
@@ -233,7 +233,7 @@ def test_a_token_is_sent_and_told_to_nobody(monkeypatch: pytest.MonkeyPatch) -> 
 def test_no_secret_of_the_session_stands_in_an_error(relay: Relay) -> None:
     with _remote(relay, "stairs") as there:
         there.reset()
-        secrets = [there._session._path.rsplit("/", 1)[1], there.agent_key]
+        secrets = [there._session._place._path.rsplit("/", 1)[1], there.agent_key]
         relay.fault = lambda number, method, path: "deaf"
         with pytest.raises(ServiceError) as raised:
             there.step("up")
