@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -118,6 +119,31 @@ def test_a_class_within_a_function_is_not_played_elsewhere():
     assert set(report.unseen) == {
         "its source, to run it again in another process (its class cannot be imported by another process)"
     }
+
+
+class Shown(Boxes):
+    """Shows a secret at the start, by a rule of its own: whether the note lies in the first box."""
+
+    def _begin(self, scenario):
+        return super()._begin(scenario) + (" The first box is open: a note!" if scenario.treasure == 1 else "")
+
+
+class Declared(Shown):
+    """The same, and it says which scenarios look alike."""
+
+    def secret_twins(self, scenario):
+        first = 1 if scenario.treasure == 1 else 0
+        yield from (
+            replace(scenario, treasure=box, word="other")
+            for box in range(1, scenario.boxes + 1)
+            if (box == 1) == (first == 1)
+        )
+
+
+def test_an_environment_may_say_which_scenarios_look_alike():
+    # Seed 1 and others of the first tasks have the note elsewhere; shifted by -5 or so it may come to the first box.
+    assert [finding.check for finding in check_env(Shown).failures] == ["entry_points", "twins"]
+    assert [finding.check for finding in check_env(Declared).failures] == ["entry_points"]
 
 
 def test_one_split_may_be_asked_for():
