@@ -39,6 +39,14 @@ def serve(
         Path | None,
         typer.Option(help=f"File of tokens, one a line, that control sessions; ${TOKEN_VARIABLE} otherwise."),
     ] = None,
+    journal: Annotated[
+        str | None,
+        typer.Option(
+            help="File, or postgresql:// URL, that sessions are kept in; 'none' for memory alone. "
+            "A file of this user's for each port otherwise, and memory with --port 0.",
+        ),
+    ] = None,
+    workers: Annotated[int, typer.Option(min=1, help="Processes on one journal.")] = 1,
     url_file: Annotated[
         Path | None, typer.Option(help="Write the address here once it answers; for scripts, with --port 0.")
     ] = None,
@@ -69,6 +77,8 @@ def serve(
         settings=settings,
         options=_options(envs, option, data),
         insecure=insecure,
+        journal=_journal(journal, port),
+        workers=workers,
         up=lambda url: _tell(envs, url, url_file),
     )
 
@@ -81,6 +91,26 @@ def _tell(envs: list[str], url: str, url_file: Path | None) -> None:
             fresh.write_text(f"{url}\n", encoding="utf-8")
             fresh.replace(url_file)  # so that nobody reads half an address
     console.message(f"serving {', '.join(envs)} at {url} (routes: {url}/docs); Ctrl-C stops")
+
+
+def _journal(asked: str | None, port: int) -> str | None:
+    """Return where the journal is; None for none."""
+    if asked is not None:
+        return None if asked == "none" else asked
+    if port == 0:
+        return None
+    return str(state_folder() / f"journal-{port}.db")
+
+
+def state_folder() -> Path:
+    """Return the folder of what this user's servers must not forget."""
+    if folder := os.environ.get("XDG_STATE_HOME"):
+        return Path(folder) / "agentenvs"
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "agentenvs" / "state"
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Application Support" / "agentenvs"
+    return Path.home() / ".local" / "state" / "agentenvs"
 
 
 def _options(envs: list[str], pairs: list[str], data: str | None) -> dict[str, Any]:

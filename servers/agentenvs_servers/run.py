@@ -5,12 +5,14 @@ uvicorn with uvloop and httptools, its own access log off: addresses hold secret
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import secrets
 import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ from agentenvs_servers.journal.opening import open_journal
 from agentenvs_servers.keeping import Journal
 from agentenvs_servers.locks import lock
 from agentenvs_servers.settings import Settings
+from agentenvs_servers.workers import Crew, shares_ports
 
 STOP_SECONDS = 10
 """How long running requests are waited for when the server stops."""
@@ -67,6 +70,7 @@ def serve(
     options: Mapping[str, Any] | None = None,
     insecure: bool = False,
     journal: str | None = None,
+    workers: int = 1,
     up: Callable[[str], None] = lambda url: None,
 ) -> None:
     """Serve until SIGINT or SIGTERM.
@@ -79,6 +83,7 @@ def serve(
         options: What the operator sets of the environments' options.
         insecure: Serve beyond this machine without a token.
         journal: File or URL of the journal; sessions live in memory alone where None.
+        workers: Processes; more than one need a journal.
         up: Told the address once it answers.
 
     Raises:
@@ -87,16 +92,48 @@ def serve(
     """
     settings = settings or Settings()
     auth.refuse_open_doors(host, settings, insecure=insecure)
-    with _listening(host, port) as sock, _alone(journal):
-        app = make_app(envs, settings, options, journal=_journal(journal, shared=False))
+    if workers > 1 and journal is None:
+        raise ConfigError("several workers need a journal", why="they share nothing else", fix="give --journal")
+    plan = Plan(tuple(envs), settings, dict(options or {}), journal, workers > 1)
+    with _listening(host, port, shared=workers > 1) as sock, _alone(journal):
         url = _url(host, sock)
-        _Server(app, lambda: up(url)).run([sock])
+        app = plan.app(fresh=True)  # made here in any case: a mistake is to be told before anything is started
+        if workers == 1:
+            _Server(app, lambda: up(url)).run([sock])
+        else:
+            asyncio.run(app.handlers.hall.close())
+            Crew(workers, _work, plan, sock).run(lambda: up(url))
 
 
-def _journal(url: str | None, *, shared: bool, fresh: bool = True) -> Journal | None:
-    if url is None:
-        return None
-    return Journal(open_journal(url, fresh_epoch=fresh), secrets.token_hex(4), shared=shared)
+@dataclass(frozen=True)
+class Plan:
+    """What a worker serves."""
+
+    envs: tuple[str, ...]
+    settings: Settings
+    options: dict[str, Any]
+    journal: str | None
+    shared: bool
+    """Whether the server has several workers; a database may have several servers in any case."""
+
+    def app(self, *, fresh: bool) -> Front:
+        """Return the application.
+
+        Args:
+            fresh: Whether the server begins with it.
+        """
+        return make_app(self.envs, self.settings, self.options, journal=self._open(fresh))
+
+    def _open(self, fresh: bool) -> Journal | None:
+        if self.journal is None:
+            return None
+        opened = open_journal(self.journal, fresh_epoch=fresh)
+        return Journal(opened, secrets.token_hex(4), shared=self.shared or not opened.is_sqlite)
+
+
+def _work(sock: socket.socket, up: Callable[[], None], plan: Plan) -> None:
+    """Serve as one of several workers."""
+    _Server(plan.app(fresh=False), up).run([sock])
 
 
 @contextmanager
@@ -136,7 +173,7 @@ def background(
         ServiceError: It did not come up.
         UserError: Some subclass: no such environment or option.
     """
-    app = make_app(envs, settings, options, journal=_journal(journal, shared=False))
+    app = Plan(tuple(envs), settings or Settings(), dict(options or {}), journal, False).app(fresh=True)
     up = threading.Event()
     with _listening("127.0.0.1", 0) as sock:
         server = _Server(app, up.set)
@@ -171,12 +208,14 @@ def _config(app: Front, settings: Settings) -> uvicorn.Config:
 
 
 @contextmanager
-def _listening(host: str, port: int) -> Iterator[socket.socket]:
+def _listening(host: str, port: int, *, shared: bool = False) -> Iterator[socket.socket]:
     """Give a listening socket; made here, so that an address that cannot be had is told as the mistake it is."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_STREAM)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if shared and shares_ports():
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         try:
             sock.bind((host.strip("[]"), port))
         except (OSError, OverflowError) as error:
