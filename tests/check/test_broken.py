@@ -48,6 +48,13 @@ BROKEN = {
     "junk_rare": ("junk.hypothesis",),
     "junk_refills": ("junk.spends_only_budgets", "views.budgets"),
     "key_counts_turns": ("branching.state_key",),
+    "key_is_none": (
+        "branching.state_key",
+        "records.replay",
+        "records.rescore",
+        "rewards.noop",
+        "rewards.oracle",
+    ),
     "lax_options": ("interface.options",),
     "lax_restore": ("branching.bad_snapshots",),
     "lax_splits": ("interface.addresses",),

@@ -9,7 +9,7 @@ from typing import Any
 from agentenvs.core.canon import canonical_bytes
 from agentenvs.core.errors import CapabilityError, SnapshotError
 from agentenvs.harness.check.episodes import Episode, Raised, difference, refuses, rows
-from agentenvs.harness.check.findings import Fault, Sight, check, raised, short
+from agentenvs.harness.check.findings import Fault, Sight, Skip, check, raised, short
 from agentenvs.harness.check.plays import Play, nonsense, plays
 from agentenvs.harness.check.subject import Subject
 
@@ -66,7 +66,9 @@ def bad_snapshots(subject: Subject) -> Iterator[Fault]:
     """Hand torn, foreign and senseless bytes to restore(): each is a SnapshotError."""
     env = subject.make()
     env.reset(subject.ref)
-    data: bytes = env.snapshot()
+    data = _snapshot(env)
+    if not data:
+        raise Skip("no snapshot can be taken", "")
     form = json.loads(data)
     tries: dict[str, bytes] = {
         "no bytes": b"",
@@ -145,14 +147,17 @@ def state_key(subject: Subject) -> Iterator[Fault]:
     """Turns that cannot touch the world leave its key; that a restored world has its own is seen with snapshots."""
     for ref in subject.refs[:3]:
         episode = subject.episode(ref, traced=False)
-        episode.begin()
-        for action in nonsense(subject):
-            if not episode.ended and episode.step(action).state != episode.turns[0].state:
+        for turn in episode.play(nonsense(subject))[1:]:
+            first = episode.turns[0].state
+            if not isinstance(turn.state, str):
                 yield Fault(
-                    "the state key changes in a turn that is no action at all",
-                    episode.where(),
-                    "build _key() from the world alone: no turn, no budget, no history",
+                    f"the state key is {short(turn.state)}", episode.where(), "return an int or a str from _key()"
                 )
+                return
+            if turn.state != first:
+                what = f"the state key changes from {short(first)} to {short(turn.state)} where nothing was done at all"
+                fix = "build _key() from the world alone: no turn, no budget, no history"
+                yield Fault(what, episode.where(episode.turns.index(turn)), fix)
                 return
 
 
@@ -184,14 +189,21 @@ def _continued(subject: Subject, play: Play, env: Any, turn: int, play_on: bool 
 
 
 def _standing(env: Any) -> dict[str, Any]:
-    saved = env.snapshot() if env.spec.capabilities.snapshot else b""
     return {
         "state_key": env.state_key,
         "turn": env.turn,
         "ending": env.ending,
         "observation": canonical_bytes(env.observation.to_json()),
-        "snapshot": saved,
+        "snapshot": _snapshot(env),
     }
+
+
+def _snapshot(env: Any) -> bytes:
+    """Return a snapshot; empty where there is none, which a check of its own tells."""
+    try:
+        return bytes(env.snapshot())
+    except Exception:  # noqa: BLE001 - boundary: what is checked may raise anything
+        return b""
 
 
 def _changed(before: dict[str, Any], after: dict[str, Any]) -> str | None:

@@ -96,7 +96,7 @@ class Episode:
         try:
             observation = self.env.reset(self.ref, **fed)
             turn = self._seen({"observation": observation.to_json()})
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise Raised(self._at(0), error) from error
         self.turns = [turn]
         self.actions = []
@@ -111,7 +111,7 @@ class Episode:
         fed = {"effects": _effects(effects)} if effects and self.inside else {}
         try:
             turn = self._seen(_shown(self.env.step(action, **fed)))
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise Raised(self._at(len(self.turns), action), error) from error
         self.turns.append(turn)
         self.actions.append(to_json(parse_action(action)))
@@ -148,7 +148,7 @@ class Episode:
             if not isinstance(verdict, Verdict):
                 raise ContractError(f"finish() returned a {type(verdict).__name__}, no Verdict")
             canonical_bytes(verdict.to_json())
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise Raised(f"{self._at(len(self.turns) - 1)}, finish({ending!r})", error) from error
         return verdict
 
@@ -197,7 +197,7 @@ def refuses(call: Any, *wanted: type[AgentEnvsError]) -> str | None:
         call()
     except wanted:
         return None
-    except Exception as error:  # noqa: BLE001 - boundary: what is checked may raise anything
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - boundary: what is checked may raise anything
         return f"raises {raised(error)}"
     return "is accepted"
 

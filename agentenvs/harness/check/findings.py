@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from agentenvs.core.canon import JSON
+from agentenvs.core.errors import AgentEnvsError
 
 if TYPE_CHECKING:
     from agentenvs.harness.check.subject import Subject
@@ -106,6 +107,8 @@ class Finding:
     """Why it was skipped."""
     lost: str = ""
     """What users lose by that."""
+    promise: Promise = ""
+    """The capability it is about."""
     seconds: float = 0.0
     """Wall-clock time it took."""
 
@@ -150,5 +153,6 @@ def short(value: object, longest: int = 120) -> str:
 
 
 def raised(error: BaseException) -> str:
-    """Return an exception's kind and words for a message."""
-    return short(f"{type(error).__name__}: {error}", _LONGEST)
+    """Return an exception's kind and words for a message, on one line."""
+    said = error.what + (f" ({error.why})" if error.why else "") if isinstance(error, AgentEnvsError) else str(error)
+    return short(f"{type(error).__name__}: {said}", _LONGEST)

@@ -19,7 +19,7 @@ from agentenvs.core.spec import ToolSpec
 from agentenvs.core.streams import Stream
 from agentenvs.core.task import TaskRef
 from agentenvs.harness.check.episodes import Episode, Raised, Turn
-from agentenvs.harness.check.findings import Sight
+from agentenvs.harness.check.findings import Sight, Skip
 from agentenvs.harness.check.subject import Subject
 from agentenvs.harness.policies import resolve, wanted_options
 from agentenvs.harness.rollout import Episode as Rolled
@@ -53,9 +53,16 @@ class Play:
 
 
 def plays(subject: Subject) -> list[Play]:
-    """Return the plays of a subject; each has at least its reset."""
+    """Return the plays of a subject; each has at least its reset.
+
+    Raises:
+        Skip: No task could be begun.
+    """
     found: list[Play] = subject.once("plays", lambda: list(_plays(subject)))
-    return [play for play in found if play.turns]
+    begun = [play for play in found if play.turns]
+    if not begun:
+        raise Skip("no task can be begun", "")
+    return begun
 
 
 def first_failure(subject: Subject) -> Iterator[Play]:

@@ -202,7 +202,10 @@ def _use(purpose: _Purpose, capabilities: Capabilities, findings: Sequence[Findi
     if unseen:
         themes = ", ".join(dict.fromkeys(finding.theme for finding in unseen))
         return Use(purpose.name, "as far as seen", f"not all is to be seen from here of: {themes}")
-    return Use(purpose.name, "yes", "")
+    untested = [
+        finding for finding in concerned if finding.status == "skipped" and finding.lost and not finding.promise
+    ]
+    return Use(purpose.name, "yes", f"not tested: {_named(untested)}" if untested else "")
 
 
 def _named(findings: Iterable[Finding]) -> str:

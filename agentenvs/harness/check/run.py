@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -130,7 +131,7 @@ def made(check: Check, subject: Subject) -> Finding:
     started = time.monotonic()
     status, faults, why, lost = _outcome(check, subject)
     seconds = time.monotonic() - started
-    return Finding(check.name, check.theme, check.title, status, faults, why, lost, seconds)  # type: ignore[arg-type]
+    return Finding(check.name, check.theme, check.title, status, faults, why, lost, check.promise, seconds)  # type: ignore[arg-type]
 
 
 def _outcome(check: Check, subject: Subject) -> tuple[str, tuple[Fault, ...], str, str]:
@@ -144,28 +145,37 @@ def _outcome(check: Check, subject: Subject) -> tuple[str, tuple[Fault, ...], st
     except Skip as skip:
         return "skipped", (), skip.why, check.lost if skip.lost is None else skip.lost
     except Raised as error:
-        fix = f"mend {error.place}" if error.place else ""
-        faults = (Fault(f"the environment raises {raised(error.error)}", error.where, fix),)
-    except Exception as error:  # noqa: BLE001 - boundary: what is checked may raise anything
-        faults = (Fault(f"the environment raises {raised(error)}", Raised("", error).place, "mend it"),)
+        faults = (replace(_fault_of(error.error), where=f"{error.where} ({error.place})"),)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - boundary: what is checked may raise anything
+        faults = (_fault_of(error),)
     return ("failed" if faults else "passed"), faults, "", ""
 
 
+def _fault_of(error: BaseException) -> Fault:
+    fix = (error.fix if isinstance(error, AgentEnvsError) else "") or "mend the environment"
+    return Fault(f"the environment raises {raised(error)}", Raised("", error).place, fix)
+
+
 def _begun(subject: Subject) -> None:
-    """See that the environment can be made and begun at all.
+    """See that the environment can be made, and that its first task is one.
+
+    What an environment does wrong when it is begun is left for the checks to tell.
 
     Raises:
-        UserError: It refuses its options, or the split is not there.
+        UserError: It refuses its options, its data, or the split; or it cannot be made.
     """
     try:
         subject.make()
         _ = subject.refs
     except UserError:
         raise
-    except AgentEnvsError as error:
-        raise ConfigError(f"{subject.name} cannot be made", why=error.what, fix=error.fix) from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         where = Raised("", error).place
         raise ConfigError(f"{subject.name} cannot be made", why=f"{where}: {raised(error)}", fix="mend it") from error
+    try:
+        subject.episode(subject.ref).begin()
+    except Raised as error:
+        if isinstance(error.error, UserError):
+            raise error.error from None
     finally:
         subject.tidy()
