@@ -85,6 +85,11 @@ class Ask:
             except RuntimeError:  # woken already: the line was hung up at this moment
                 return
 
+    @property
+    def is_unsent(self) -> bool:
+        """Whether there was no socket to send it over in all its time."""
+        return self.number == 0 and self.error is None
+
     def result(self) -> Answer:
         """Return the answer; read here, in the thread of whoever asked.
 

@@ -63,6 +63,15 @@ class _Way:
             channel = self._channel = channels.acquire(self.endpoint, loop, tls)
         return None if channel.is_refused and self._settings.wire == "auto" else channel
 
+    def _taken(self, ask: Ask) -> Answer | None:
+        """Return the answer that came over the socket; None where HTTP is to be tried instead."""
+        if ask.is_unsent and self._settings.wire == "auto":
+            return None
+        try:
+            return ask.result()
+        except Refused as refused:
+            return self._instead(refused)
+
     def _instead(self, refused: Refused) -> Answer | None:
         """Return what answers in the place of a socket that is refused; None where HTTP is to be tried.
 
@@ -209,13 +218,6 @@ class Line(_Way):
                 outcomes.append(error)
         return outcomes
 
-    def _taken(self, ask: Ask) -> Answer | None:
-        """Return the answer that came over the socket; None where HTTP is to be tried instead."""
-        try:
-            return ask.result()
-        except Refused as refused:
-            return self._instead(refused)
-
     def _asked(self, channel: Channel, calls: Sequence[Call], seconds: float) -> Sequence[Ask]:
         """Send requests over the socket and return them once each has an answer, or time is up."""
         bell = threading.Lock()
@@ -302,23 +304,23 @@ class AsyncLine(_Way):
     async def _attempt(self, call: Call, seconds: float) -> Answer:
         channel = self._way_of(call, asyncio.get_running_loop())
         if channel is not None:
-            try:
-                return await self._asked(channel, call, seconds)
-            except Refused as refused:
-                if (answer := self._instead(refused)) is not None:
-                    return answer
+            ask = await self._asked(channel, call, seconds)
+            if (answer := self._taken(ask)) is not None:
+                return answer
         if self._post is None:
             self._post = AsyncPost(self.endpoint, self._transport)
         return await self._post.attempt(call, seconds)
 
-    async def _asked(self, channel: Channel, call: Call, seconds: float) -> Answer:
+    async def _asked(self, channel: Channel, call: Call, seconds: float) -> Ask:
         done: asyncio.Future[None] = channel.loop.create_future()
         ask = Ask(call, lambda: None if done.done() else done.set_result(None))
         channel.post_here(ask)
         try:
             async with asyncio.timeout(seconds):
                 await done
+        except TimeoutError:
+            channel.forget(ask)
         except BaseException:
             channel.forget(ask)
             raise
-        return ask.result()
+        return ask

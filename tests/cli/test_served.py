@@ -89,13 +89,13 @@ def test_mistakes_are_told_as_here(cli: Any, url: str, args: tuple[str, ...], co
     [("http://127.0.0.1:9", 3, "stays away"), ("127.0.0.1:8000", 2, "AE108 the URL of the server is none")],
 )
 def test_no_server(cli: Any, monkeypatch: pytest.MonkeyPatch, url: str, code: int, said: str) -> None:
-    monkeypatch.setattr("agentenvs.client.lines._Patience.after", _give_up)
+    monkeypatch.setattr("agentenvs.client.patience.Patience.after", _give_up)
     ran = cli("eval", "household", "--policy", "noop", "--url", url)
     assert ran.code == code
     assert said in ran.err
 
 
-def _give_up(self: Any, why: str, asked: float | None = None) -> float:
+def _give_up(self: Any, failed: Any) -> float:
     from agentenvs.core.errors import ServiceError
 
-    raise ServiceError("the server stays away", why=why)
+    raise ServiceError("the server stays away", why=str(failed))

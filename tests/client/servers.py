@@ -31,7 +31,7 @@ class Relay:
 
     ``lost``: the server does what it is asked, and its reply is lost. ``cut``: the reply breaks off. ``deaf``: the
     request never arrives. ``busy``: 503 with Retry-After. ``gateway``: 502. ``slow``: the reply comes too late.
-    ``(status, headers, bytes)`` is a reply of the line's own.
+    ``(status, headers, bytes)`` is a reply of the line's own. It takes no sockets.
     """
 
     def __init__(self, upstream: str) -> None:
@@ -50,6 +50,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _any(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        if self.headers.get("Upgrade"):
+            self._send(426, {}, b"")
+            return
         with self.relay.lock:
             self.relay.requests.append((self.command, self.path))
             fault = self.relay.fault(len(self.relay.requests), self.command, self.path)

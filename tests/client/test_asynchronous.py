@@ -44,7 +44,7 @@ def test_without_a_socket() -> None:
 
 def test_many_at_a_time_over_a_bad_line(relay: Relay) -> None:
     relay.fault = lambda number, method, path: "lost" if number % 5 == 0 else None
-    settings = ClientSettings(wire="http", backoff=0.001, timeout=5)
+    settings = ClientSettings(backoff=0.001, timeout=5)
 
     async def one(index: int) -> None:
         async with AsyncRemoteEnv("household", relay.url, settings=settings) as there:
@@ -58,7 +58,7 @@ def test_many_at_a_time_over_a_bad_line(relay: Relay) -> None:
 
 def test_slow_replies_and_patience(relay: Relay) -> None:
     async def play() -> None:
-        settings = ClientSettings(wire="http", backoff=0.001, timeout=0.3, retries=1, patience=0)
+        settings = ClientSettings(backoff=0.001, timeout=0.3, retries=1, patience=0)
         async with AsyncRemoteEnv("stairs", relay.url, settings=settings) as there:
             await there.reset(TaskRef("few", 1))
             assert (await there.ping()).idle > 0

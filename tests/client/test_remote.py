@@ -237,7 +237,7 @@ def test_no_such_scenario(remote: Any, ref: TaskRef, message: str) -> None:
 
 
 def test_a_sealed_split_is_refused_by_its_server(remote: Any) -> None:
-    with pytest.raises(SplitError, match="sealed is played on a server that keeps its rules"):
+    with pytest.raises(SplitError, match="The sealed split is not served"):
         remote("household").reset(TaskRef("sealed", 0))
 
 

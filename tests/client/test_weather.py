@@ -19,7 +19,7 @@ from agentenvs_servers.app import make_app
 from agentenvs_servers.settings import Settings
 from tests.client.servers import Relay, relaying, serving
 
-QUICK = ClientSettings(wire="http", backoff=0.001, timeout=5, retries=3, patience=0)
+QUICK = ClientSettings(backoff=0.001, timeout=5, retries=3, patience=0)
 TOKEN = "a-token-of-the-server-0123"
 
 
@@ -55,7 +55,7 @@ def test_a_session_of_a_lost_create_is_not_made_twice(url: str) -> None:
 def test_a_slow_reply_is_asked_for_again(relay: Relay) -> None:
     slow = iter([True])
     relay.fault = lambda number, method, path: "slow" if path.endswith("/step") and next(slow, False) else None
-    with _remote(relay, "stairs", ClientSettings(wire="http", backoff=0.001, timeout=0.5, retries=2)) as there:
+    with _remote(relay, "stairs", ClientSettings(backoff=0.001, timeout=0.5, retries=2)) as there:
         there.reset(TaskRef("few", 1))
         assert there.step("up").observation.text == "Step 1."
         assert there.step("up").terminated

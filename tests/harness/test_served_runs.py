@@ -21,7 +21,7 @@ from agentenvs_servers.app import make_app
 from tests.client.servers import Relay, relaying, serving
 from tests.harness import playroom
 
-QUICK = ClientSettings(backoff=0.001, retries=1, timeout=5)
+QUICK = ClientSettings(backoff=0.001, retries=1, timeout=5, patience=0)
 
 
 @pytest.fixture(scope="module")
