@@ -261,6 +261,26 @@ def without_rewards(data: bytes) -> bytes:
     return b"".join(canonical_bytes(line) + b"\n" for line in kept)
 
 
+def redacted(data: bytes) -> bytes:
+    """Return a record of a sealed scenario as it may be handed out: nothing in it tells what was hidden.
+
+    What was seen and done stays; scenario, states, effects, rewards of single turns, and all of the verdict but reward
+    and success go. It is chained anew, and says that it is redacted; it cannot be replayed.
+    """
+    kept = []
+    for line in map(json.loads, data.splitlines()):
+        line.pop("h")
+        if line["kind"] == "header":
+            line = {**line, "redacted": True, "scenario": None, "state": None, "effects": []}
+        elif line["kind"] == "turn":
+            line = {**line, "state": "", "effects": [], "reward": 0.0}
+        else:
+            verdict = Verdict(line["verdict"]["reward"], line["verdict"]["success"])
+            line = {**line, "verdict": verdict.to_json()}
+        kept.append(line)
+    return b"".join(canonical_bytes({**line, "h": link}) + b"\n" for line, link in zip(kept, _chain(kept), strict=True))
+
+
 def effects_of(form: Iterable[JSON]) -> list[Effect]:
     """Read the effects of a line."""
     return [Effect(item["kind"], item["value"]) for item in form]

@@ -71,6 +71,7 @@ def env_for(record: Record, **machine_options: Any) -> Environment:
         RecordError: The environment here is of another release, or the record sets what belongs to the machine.
         UserError: Some subclass: no such environment here, or an option it does not take.
     """
+    _must_be_whole(record)
     spec = registry.spec(record.header["env"])
     if spec.release != record.header["release"]:
         raise RecordError(
@@ -87,6 +88,15 @@ def env_for(record: Record, **machine_options: Any) -> Environment:
     return registry.make_from(spec, **{**options, **machine_options})
 
 
+def _must_be_whole(record: Record) -> None:
+    if record.header.get("redacted"):
+        raise RecordError(
+            "the record is redacted",
+            why="it is of a sealed scenario, and says nothing of what is hidden",
+            fix="only the operator of its server has the whole record",
+        )
+
+
 def replay(record: Record, env: Environment | None = None, **machine_options: Any) -> ReplayReport:
     """Play a record again, effects fed back, and compare every field.
 
@@ -94,6 +104,7 @@ def replay(record: Record, env: Environment | None = None, **machine_options: An
         RecordError: The environment is not replayable, or of another release.
         SplitError: The scenario is not to be had here.
     """
+    _must_be_whole(record)
     env = env or env_for(record, **machine_options)
     if not env.spec.capabilities.replayable:
         raise RecordError(f"{env.spec.id} cannot be replayed", why="its spec says replayable: false")

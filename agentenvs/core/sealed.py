@@ -6,12 +6,13 @@ of possibilities than the secret has. It stands in no message, record, spec or c
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from typing import Final
 
 from agentenvs.core.errors import ConfigError
-from agentenvs.core.streams import sealed_key
+from agentenvs.core.streams import derive, sealed_key
 
 VARIABLE: Final = "AGENTENVS_SEALED_SECRET"
 LEAST_BITS: Final = 128
@@ -48,3 +49,12 @@ def sealed_scenario_key(env: str, index: int) -> bytes:
         ConfigError: The secret cannot be used; see :func:`sealed_secret`.
     """
     return sealed_key(sealed_secret(), env, index)
+
+
+def sealed_secret_id() -> str:
+    """Return a name for the operator's secret, which tells nothing of it: which scenarios were given out under which.
+
+    Raises:
+        ConfigError: The secret cannot be used; see :func:`sealed_secret`.
+    """
+    return derive(hashlib.sha256(sealed_secret()).digest(), "sealed/id").hex()[:32]

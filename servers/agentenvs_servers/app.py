@@ -32,6 +32,7 @@ KEPT = ("journal_unavailable", "elsewhere", "version_changed", "diverged", "jour
 SESSION = (*CONTROL, *KEPT, "session_unknown")
 OPEN = (*SESSION, "closed", "expired")
 BODY = ("bad_json", "request_slow", "body_too_large", "media_type", "invalid_request")
+SEALED = ("sealed_closed", "sealed_rule", "split_exhausted")
 TURN = ("turn_past", "turn_conflict", "turn_ahead", "episode_ended", "action_too_large", "environment_failed")
 
 SessionPath = Annotated[str, Path(description="The session, as its create answered it.")]
@@ -164,7 +165,7 @@ def _add_sessions(app: FastAPI, handlers: Handlers) -> None:
         status_code=201,
         tags=["sessions"],
         **takes(wire.CreateBody),
-        **answers([wire.SessionReply, wire.GroupReply], *made, "sealed_closed", "environment_failed", status=201),
+        **answers([wire.SessionReply, wire.GroupReply], *made, *SEALED, "environment_failed", status=201),
     )
     async def create(request: Request) -> Response:
         """Make a session with its first episode; a group with ``count`` or ``tasks``."""
@@ -203,7 +204,7 @@ def _add_episodes(app: FastAPI, handlers: Handlers) -> None:
         "/v1/sessions/{session}/reset",
         tags=["episodes"],
         **takes(wire.ResetBody),
-        **answers(wire.EpisodeReply, *reset_may, "sealed_closed", "environment_failed"),
+        **answers(wire.EpisodeReply, *reset_may, "sealed_rule", "environment_failed"),
     )
     async def reset(request: Request, session: SessionPath) -> Response:
         """End the episode that ``ends`` names and begin another."""
@@ -213,7 +214,7 @@ def _add_episodes(app: FastAPI, handlers: Handlers) -> None:
         "/v1/sessions/{session}/step",
         tags=["episodes"],
         **takes(wire.StepBody),
-        **answers([wire.StepReply, wire.TracedReply], *OPEN, *BODY, *TURN, "episode_conflict"),
+        **answers([wire.StepReply, wire.TracedReply], *OPEN, *BODY, *TURN, "episode_conflict", "sealed_rule"),
     )
     async def step(request: Request, session: SessionPath) -> Response:
         """Play a turn; the last turn asked again is answered again, byte for byte."""

@@ -42,6 +42,7 @@ class Episode:
         observation: What the reset showed, as JSON.
         player: What its client says of the player.
         traced: Whether to keep the trace of every turn.
+        sealed: Whether its scenario is sealed: nothing is said of what is hidden in it, not after the end either.
     """
 
     __slots__ = (
@@ -57,6 +58,7 @@ class Episode:
         "player",
         "recorded",
         "said",
+        "sealed",
         "task",
         "traced",
         "traces",
@@ -74,8 +76,10 @@ class Episode:
         player: PlayerBody,
         *,
         traced: bool,
+        sealed: bool,
     ) -> None:
         self.name = name
+        self.sealed = sealed
         self.agent_key = agent_key
         self.recorded = recorded
         self.turn = 0
@@ -107,7 +111,7 @@ class Episode:
         )
 
     @classmethod
-    def opened(cls, opening: bytes, recorded: Recorded, player: PlayerBody, *, traced: bool) -> Episode:
+    def opened(cls, opening: bytes, recorded: Recorded, player: PlayerBody, *, traced: bool, sealed: bool) -> Episode:
         """Return an episode that was begun before, from the answer to its reset.
 
         Raises:
@@ -116,7 +120,16 @@ class Episode:
         """
         form = json.loads(opening)
         observation = dump(form["observation"])
-        made = cls(form["episode"], form["agent_key"], recorded, form["task"], observation, player, traced=traced)
+        made = cls(
+            form["episode"],
+            form["agent_key"],
+            recorded,
+            form["task"],
+            observation,
+            player,
+            traced=traced,
+            sealed=sealed,
+        )
         made.first = opening
         return made
 
@@ -180,7 +193,7 @@ class Episode:
                 "episode": self.name,
                 "turn": turn,
                 "observation": Written(observation),
-                "reward": result.reward,
+                "reward": self._told(result),
                 "terminated": result.terminated,
                 "truncated": result.truncated,
                 "info": result.info,
@@ -192,6 +205,18 @@ class Episode:
         self.turn, self.said, self.answer, self.observation = turn, said, answer, observation
         self.verdict = self.env.verdict
         return answer
+
+    def _told(self, result: StepResult) -> float:
+        """Return the reward that the player is told: of a sealed scenario, none before the end."""
+        if not self.sealed:
+            return result.reward
+        return 0.0 if self.env.verdict is None else self.env.verdict.reward
+
+    def told_verdict(self) -> dict[str, JSON] | None:
+        """Return the verdict as far as it may be told."""
+        if self.verdict is None:
+            return None
+        return (Verdict(self.verdict.reward, self.verdict.success) if self.sealed else self.verdict).to_json()
 
     def _check(self, result: StepResult) -> None:
         if not math.isfinite(result.reward):
@@ -272,6 +297,8 @@ class Episode:
 
     def known(self) -> tuple[str | None, Mapping[str, JSON]]:
         """Return scenario name and labels of an ended episode; asked once, before the world goes on to another."""
+        if self.sealed:
+            return None, {}
         if self._known is None:
             try:
                 labels = dict(self.env.labels())
@@ -300,7 +327,13 @@ def unpack(packed: bytes) -> bytes:
 
 
 def begin(
-    env: Environment, ref: TaskRef, player: PlayerBody, names: Callable[[], tuple[str, str]], *, traced: bool
+    env: Environment,
+    ref: TaskRef,
+    player: PlayerBody,
+    names: Callable[[], tuple[str, str]],
+    *,
+    traced: bool,
+    sealed: bool = False,
 ) -> Episode:
     """Begin an episode.
 
@@ -310,6 +343,7 @@ def begin(
         player: What its client says of the player.
         names: Makes the episode id and the agent key.
         traced: Whether to keep traces.
+        sealed: Whether the scenario is sealed.
 
     Raises:
         ProblemError: ``task_unknown``, or ``environment_failed``.
@@ -320,7 +354,9 @@ def begin(
         canonical_bytes(effects_to_json(env.effects))
         name, agent_key = names()
         task = task_to_json(env.task())
-        return Episode(name, agent_key, recorded, task, dump(observation.to_json()), player, traced=traced)
+        return Episode(
+            name, agent_key, recorded, task, dump(observation.to_json()), player, traced=traced, sealed=sealed
+        )
     except UserError as error:  # its words may name folders of the operator's
         raise ProblemError("task_unknown", f"the scenario {ref.split}/{ref.index} cannot be used here") from error
     except Exception as error:

@@ -248,7 +248,7 @@ def _pack_world(playing: Episode) -> bytes:
 # ---- the way back ----------------------------------------------------------------------------------------------------
 
 
-async def rebuild(env: Environment, loaded: Loaded, caller: Caller) -> Episode:
+async def rebuild(env: Environment, loaded: Loaded, caller: Caller, *, sealed: bool) -> Episode:
     """Return an episode as the journal says it is, in a fresh environment.
 
     Raises:
@@ -260,12 +260,12 @@ async def rebuild(env: Environment, loaded: Loaded, caller: Caller) -> Episode:
         player = PlayerBody.model_validate_json(loaded.episode.player)
         recorded = Recorded(env, privileged=player.privileged, library=player.library)
         if loaded.saved is not None:
-            playing = _restored(loaded, recorded, opening, player)
+            playing = _restored(loaded, recorded, opening, player, sealed=sealed)
         else:
             effects = unpack_effects(loaded.episode.effects)
             ref = TaskRef(loaded.episode.split, loaded.episode.number)
             observation = await caller.call(env, lambda: recorded.reset(ref, effects=effects))
-            playing = Episode.opened(opening, recorded, player, traced=loaded.session.traced)
+            playing = Episode.opened(opening, recorded, player, traced=loaded.session.traced, sealed=sealed)
             if observation.to_json() != playing.opened_with():
                 raise ProblemError("diverged", "the episode begins with another observation than before")
     except (ValueError, KeyError, TypeError, zlib.error) as error:
@@ -276,13 +276,13 @@ async def rebuild(env: Environment, loaded: Loaded, caller: Caller) -> Episode:
     return playing
 
 
-def _restored(loaded: Loaded, recorded: Recorded, opening: bytes, player: PlayerBody) -> Episode:
+def _restored(loaded: Loaded, recorded: Recorded, opening: bytes, player: PlayerBody, *, sealed: bool) -> Episode:
     if loaded.saved is None:
         raise KeyError("no checkpoint")
     saved = json.loads(zlib.decompress(loaded.saved.data))
     recorded.env.restore(base64.b64decode(saved["world"]))
     recorded.restore(saved["record"])
-    playing = Episode.opened(opening, recorded, player, traced=loaded.session.traced)
+    playing = Episode.opened(opening, recorded, player, traced=loaded.session.traced, sealed=sealed)
     playing.resume(
         loaded.saved.turn,
         None if saved["said"] is None else saved["said"].encode(),

@@ -93,6 +93,8 @@ class Presence(ABC):
         self.agents: list[bytes] = []
         """Digests of the agent keys of its episodes."""
         self.keeper = keeper
+        self.sealed = False
+        """Whether its one scenario is sealed."""
         self._env = env
         self._traced = traced
         self._tools = tools
@@ -247,7 +249,7 @@ class Presence(ABC):
             raise ProblemError("session_lost", f"{spec.id} cannot be replayed")
         self._env = env = await caller.call(self.world, self.world.make, json.loads(loaded.session.options))
         began = perf_counter()
-        self._current = await rebuild(env, loaded, caller)
+        self._current = await rebuild(env, loaded, caller, sealed=self.sealed)
         keeper.spent = perf_counter() - began
         self._stale = False
         self._register(self._current)
@@ -259,6 +261,8 @@ class Presence(ABC):
         slack = 0.0 if self.keeper is None or not self.keeper.journal.shared else TOUCH_SLACK
         self.touched = max(self.touched, clock + loaded.touched + slack)
         self._begun = loaded.begun
+        split = self.world.splits.get(loaded.episode.split)
+        self.sealed = split is not None and split.sealed
         self.records = OrderedDict.fromkeys(loaded.recorded)
         if loaded.reset_key is not None and loaded.reset_form is not None:
             self._keys[loaded.reset_key] = loaded.reset_form

@@ -31,6 +31,7 @@ CATALOGUE: Mapping[str, Kind] = {
     "unauthorized": Kind(401, "A token is needed", "send it as Authorization: Bearer TOKEN"),
     "wrong_scope": Kind(403, "This key may not do that", "an agent key is for GET /v1/agent and POST /v1/agent/step"),
     "origin_foreign": Kind(403, "No page of another site may do that", "connect from a program, or from this server"),
+    "sealed_rule": Kind(403, "That may not be done with a sealed scenario", "play it once, to its end"),
     "sealed_closed": Kind(403, "The sealed split is not served", "play another split"),
     "env_unknown": Kind(404, "No such environment here", "GET /v1/envs lists them"),
     "session_unknown": Kind(404, "No such session", "create one with POST /v1/sessions"),

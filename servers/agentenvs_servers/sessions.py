@@ -19,6 +19,7 @@ from collections.abc import Coroutine
 from time import perf_counter
 from typing import Any, TypeAlias, TypeVar
 
+from agentenvs.core.record import redacted
 from agentenvs.core.task import TaskRef
 from agentenvs.core.verdict import Ending
 from agentenvs_servers.bodies import loads
@@ -84,6 +85,8 @@ class Session(Presence):
 
     async def _reset_now(self, body: ResetBody) -> bytes:
         self.must_be_open()
+        if self.sealed:
+            raise ProblemError("sealed_rule", "it is played once; make another session for another scenario")
         form = hashlib.sha256(spelled(body.model_dump())).digest()
         known = self._keys.get(body.key)
         if known is not None and known != form:
@@ -121,6 +124,8 @@ class Session(Presence):
             ProblemError: ``action_too_large``, ``episode_conflict``, ``turn_*``, ``episode_ended``,
                 ``environment_failed``.
         """
+        if trace and self.sealed:
+            raise ProblemError("sealed_rule", "its turns are not traced")
         said = self._said(action)
         return await self._to_its_end(self._step_once(episode, turn, said, action, trace=trace, agent=agent))
 
@@ -239,7 +244,7 @@ class Session(Presence):
                 return None
             if not playing.ended:
                 raise ProblemError("episode_running", f"{playing.name} is at turn {playing.turn}")
-            return playing.record()
+            return self._told(playing.record())
 
         try:
             found = await self._within(look, fresh=True)
@@ -255,7 +260,7 @@ class Session(Presence):
             packed = await self.keeper.record(name)
         if packed is None:
             raise ProblemError("episode_unknown", "its record is not, or no longer, kept")
-        return unpack(packed)
+        return self._told(unpack(packed))
 
     async def agent_view(self, episode: str) -> bytes:
         """Return what the holder of an agent key may see.
@@ -400,7 +405,10 @@ class Session(Presence):
 
     async def _begin(self, ref: TaskRef, player: PlayerBody) -> Episode:
         env, tools = self.env, self._tools
-        return await tools.caller.call(env, lambda: begin(env, ref, player, tools.make_names, traced=self._traced))
+        return await tools.caller.call(
+            env,
+            lambda: begin(env, ref, player, tools.make_names, traced=self._traced, sealed=self.sealed),
+        )
 
     def _take(self, episode: Episode) -> None:
         """Go on with an episode."""
@@ -428,6 +436,9 @@ class Session(Presence):
         while len(self.records) > (1 if tools.is_full else tools.settings.kept_episodes):
             _, gone = self.records.popitem(last=False)
             tools.kept_bytes -= len(gone or b"")
+
+    def _told(self, record: bytes) -> bytes:
+        return redacted(record) if self.sealed else record
 
     # ---- turns -----------------------------------------------------------------------------------------------------
 
@@ -483,7 +494,6 @@ class Session(Presence):
         scenario, labels = None, None
         if playing.ended:
             scenario, labels = await self._tools.caller.call(self.env, playing.known)
-        verdict = playing.verdict
         return dump(
             {
                 "session": self.name,
@@ -493,7 +503,7 @@ class Session(Presence):
                 "task": playing.task,
                 "turn": playing.turn,
                 "ending": playing.ending(),
-                "verdict": None if verdict is None else verdict.to_json(),
+                "verdict": playing.told_verdict(),
                 "scenario": scenario,
                 "labels": labels,
                 "episodes": self._recorded(playing),

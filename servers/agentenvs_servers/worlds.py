@@ -124,7 +124,7 @@ class World:
         """Return the address a request names.
 
         Raises:
-            ProblemError: ``task_unknown`` or ``sealed_closed``.
+            ProblemError: ``task_unknown``, or ``sealed_rule`` for a sealed split.
         """
         body = body or TaskBody()
         name = self.spec.default_split if body.split is None else body.split
@@ -132,11 +132,16 @@ class World:
         if split is None:
             raise ProblemError("task_unknown", f"{self.spec.slug} has no split {name[:80]!r}: {', '.join(self.splits)}")
         if split.sealed:
-            raise ProblemError("sealed_closed", f"{name} is played on a server that keeps its rules, not on this one")
+            raise ProblemError("sealed_rule", "a sealed scenario is given out by a create, one at a time")
         if body.seed is not None and split.size is not None:
             raise ProblemError("task_unknown", f"the split {name!r} is finite", fix="name an index, not a seed")
         number = body.seed if body.seed is not None else body.index
         return TaskRef(name, number or 0)
+
+    def sealed(self, body: TaskBody | None) -> SplitSpec | None:
+        """Return the sealed split that a request names; None where it names no such split."""
+        split = None if body is None or body.split is None else self.splits.get(body.split)
+        return split if split is not None and split.sealed else None
 
     def following(self, ref: TaskRef) -> TaskRef:
         """Return the next address of a split.

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from agentenvs_servers.settings import Settings
 from tests.envs.fixtures import register_fixtures
 from tests.servers import rooms
+from tests.servers.house import House
 from tests.servers.wire import Wire
 
 
@@ -41,3 +43,13 @@ async def serve() -> AsyncIterator[Callable[..., Wire]]:
 async def wire(serve: Callable[..., Wire]) -> Wire:
     """A server with one room."""
     return serve()
+
+
+@pytest.fixture
+async def house(tmp_path: Path) -> AsyncIterator[House]:
+    """Servers on one journal."""
+    made = House(tmp_path / "journal.db")
+    yield made
+    for wire in made.wires:
+        await wire.hall.close()
+        await wire.http.aclose()

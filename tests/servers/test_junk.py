@@ -91,7 +91,7 @@ REFUSED: dict[str, tuple[str, Any]] = {
     "index huge": ("task_unknown", {"task": {"split": "few", "index": 2**100}}),
     "seed of few": ("task_unknown", {"task": {"split": "few", "seed": 0}}),
     "sealed": ("sealed_closed", {"task": {"split": "vault", "index": 0}}),
-    "sealed in a list": ("sealed_closed", {"tasks": [{}, {"split": "vault"}]}),
+    "sealed in a list": ("sealed_rule", {"tasks": [{}, {"split": "vault"}]}),
     "option": ("option_refused", {"options": {"none": 1}}),
     "option type": ("option_refused", {"options": {"limit": True}}),
     "option float": ("option_refused", {"options": {"limit": 5.0}}),

@@ -117,7 +117,7 @@ async def test_a_late_duplicate_of_an_older_reset_is_refused(wire):
 
 REFUSED = {
     "task_unknown": {"task": {"split": "few", "index": 3}},
-    "sealed_closed": {"task": {"split": "vault", "index": 0}},
+    "sealed_rule": {"task": {"split": "vault", "index": 0}},
     "invalid_request": {"task": "other"},
     "episode_conflict": {"ends": "ep-another"},
 }

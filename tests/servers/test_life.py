@@ -176,7 +176,7 @@ async def test_a_thousand_sessions_leave_nothing(serve):
     wire.clock.now += 11
     await wire.hall.sweep(now=True)
     assert set(wire.hall.counts.values()) == {0}
-    assert (wire.hall._made_by, wire.hall._tools.agents) == ({}, {})
+    assert (wire.hall.creates._made_by, wire.hall.tools.agents) == ({}, {})
 
 
 async def test_the_server_sweeps_by_itself(wire, monkeypatch):

@@ -195,10 +195,11 @@ WITH_A_JOURNAL = {
     "elsewhere",
     "journal_damaged",
     "journal_unavailable",
+    "sealed_rule",
     "session_lost",
     "version_changed",
 }
-"""See test_recovery."""
+"""See test_recovery and test_sealed."""
 
 PROVOKED: dict[str, Callable[[Serve], Awaitable[httpx.Response]]] = {
     code: found for code, found in globals().items() if code in CATALOGUE

@@ -4,54 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import sqlite3
 
 import pytest
 
 from agentenvs.core import registry
 from agentenvs_servers import hall as halls
 from agentenvs_servers import keeping
-from agentenvs_servers.journal.opening import open_journal
-from agentenvs_servers.keeping import Journal
-from agentenvs_servers.settings import Settings
-from tests.servers.wire import Play, Wire, key, problem
+from agentenvs_servers.journal import operations
+from tests.servers.house import moved
+from tests.servers.wire import Play, key, problem
 
 pytestmark = pytest.mark.anyio
 
 DEV = {"split": "dev", "index": 3}
-
-
-class House:
-    """Servers on one journal."""
-
-    def __init__(self, path):
-        self.path = path
-        self.wires = []
-
-    def start(self, *envs, shared=False, fresh=True, options=None, **settings):
-        """Start a server; one that is still there is left as a killed one would be."""
-        journal = Journal(open_journal(str(self.path), fresh_epoch=fresh), f"{len(self.wires):08x}", shared=shared)
-        self.wires.append(Wire(envs or ("room", "household"), Settings(**settings), options, journal))
-        return self.wires[-1]
-
-    def sql(self, statement, *values):
-        """Do to the journal what nobody should."""
-        with sqlite3.connect(self.path) as raw:
-            return raw.execute(statement, values).fetchall()
-
-
-@pytest.fixture
-async def house(tmp_path):
-    made = House(tmp_path / "journal.db")
-    yield made
-    for wire in made.wires:
-        await wire.hall.close()
-        await wire.http.aclose()
-
-
-def moved(play, wire):
-    """Return a session as its client sees it on another server."""
-    return Play(wire, play.form)
 
 
 async def test_a_session_goes_on_after_its_server_is_gone(house):
@@ -124,6 +89,7 @@ async def test_a_long_episode_goes_on_from_a_checkpoint(house, monkeypatch):
     play = await house.start().play("household", task=DEV, trace=True)
     for turn in range(1, 6):
         answer = await play.step(turn, "look")
+    await play.wire.hall.journal.do(operations.open_sessions)  # checkpoints are written without being waited for
     assert house.sql("SELECT turn FROM checkpoints") == [(5,)]
     house.sql("UPDATE turns SET action = ? WHERE turn < 5", b'"go to fridge 1"')  # nobody will look at these again
     after = moved(play, house.start())

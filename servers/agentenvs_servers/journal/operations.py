@@ -16,7 +16,7 @@ from sqlalchemy.dialects.postgresql import insert as insert_postgresql
 from sqlalchemy.dialects.sqlite import insert as insert_sqlite
 
 from agentenvs_servers.journal.rows import CreateRow, Ended, EpisodeRow, Head, Loaded, PlayedTurn, Saved, SessionRow
-from agentenvs_servers.journal.schema import checkpoints, counters, creates, episodes, sessions, turns
+from agentenvs_servers.journal.schema import attempts, checkpoints, counters, creates, episodes, sessions, turns
 
 ALL = "*"
 """The counter of every tenant's sessions together."""
@@ -123,6 +123,29 @@ def _inserted(connection: Connection, table: sa.Table, values: dict[str, Any]) -
     insert = insert_sqlite if connection.dialect.name == "sqlite" else insert_postgresql
     statement = insert(table).values(values).on_conflict_do_nothing().returning(sa.literal(1))
     return connection.execute(statement).first() is not None
+
+
+def attempt(connection: Connection, tenant: str, env: str, split: tuple[str, int], secret: str, key: str) -> int | None:
+    """Give a tenant a sealed scenario that it has not had, and return its index; None where it has had all.
+
+    Args:
+        connection: A transaction.
+        tenant: Who asks.
+        env: Id of the environment.
+        split: Name and size of its sealed split.
+        secret: Name of the operator's secret.
+        key: Of the create; one that is asked again gets the same scenario.
+    """
+    name, size = split
+    asked = (attempts.c.tenant == tenant, attempts.c.env == env, attempts.c.split == name, attempts.c.secret == secret)
+    had = dict(connection.execute(sa.select(attempts.c.key, attempts.c.number).where(*asked)).all())
+    if key in had:
+        return int(had[key])
+    row = {"tenant": tenant, "env": env, "split": name, "secret": secret, "key": key}
+    for number in sorted(set(range(size)).difference(had.values())):
+        if _inserted(connection, attempts, {**row, "number": number}):
+            return number
+    return None
 
 
 # ---- episodes --------------------------------------------------------------------------------------------------------

@@ -45,10 +45,10 @@ attempts = Table(
     Column("split", String(200), nullable=False),
     Column("secret", String(64), nullable=False),
     Column("number", BigInteger, nullable=False),
-    Column("episode", String(40), nullable=False),
+    Column("key", String(200), nullable=False),
     PrimaryKeyConstraint("tenant", "env", "split", "secret", "number"),
 )
-"""Sealed scenarios a tenant has been given, each once; ``secret`` is the digest of the operator's secret."""
+"""Sealed scenarios a tenant has been given, each once, by the key of the create; ``secret`` names the operator's."""
 
 creates = Table(
     "creates",

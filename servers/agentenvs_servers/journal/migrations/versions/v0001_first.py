@@ -13,6 +13,12 @@ depends_on = None
 
 def upgrade() -> None:
     """Make the tables."""
+    _accounts()
+    _sessions()
+    _turns()
+
+
+def _accounts() -> None:
     op.create_table(
         "attempts",
         sa.Column("tenant", sa.String(length=64), nullable=False),
@@ -20,15 +26,8 @@ def upgrade() -> None:
         sa.Column("split", sa.String(length=200), nullable=False),
         sa.Column("secret", sa.String(length=64), nullable=False),
         sa.Column("number", sa.BigInteger(), nullable=False),
-        sa.Column("episode", sa.String(length=40), nullable=False),
+        sa.Column("key", sa.String(length=200), nullable=False),
         sa.PrimaryKeyConstraint("tenant", "env", "split", "secret", "number"),
-    )
-    op.create_table(
-        "checkpoints",
-        sa.Column("episode", sa.String(length=40), nullable=False),
-        sa.Column("turn", sa.Integer(), nullable=False),
-        sa.Column("data", sa.LargeBinary(), nullable=False),
-        sa.PrimaryKeyConstraint("episode"),
     )
     op.create_table(
         "counters",
@@ -50,6 +49,9 @@ def upgrade() -> None:
         sa.Column("value", sa.Text(), nullable=False),
         sa.PrimaryKeyConstraint("name"),
     )
+
+
+def _sessions() -> None:
     op.create_table(
         "sessions",
         sa.Column("id", sa.LargeBinary(), nullable=False),
@@ -110,3 +112,13 @@ def upgrade() -> None:
         sa.UniqueConstraint("agent"),
     )
     op.create_index("episodes_by_session", "episodes", ["session", "n"], unique=False)
+
+
+def _turns() -> None:
+    op.create_table(
+        "checkpoints",
+        sa.Column("episode", sa.String(length=40), nullable=False),
+        sa.Column("turn", sa.Integer(), nullable=False),
+        sa.Column("data", sa.LargeBinary(), nullable=False),
+        sa.PrimaryKeyConstraint("episode"),
+    )
