@@ -1,0 +1,100 @@
+"""Writes the tables of docs/serving.md from the server itself, so that the page does not drift from it.
+
+python scripts/serving_page.py            # write
+python scripts/serving_page.py --check    # exit 1 where a table is not what the server says
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import inspect
+import re
+import sys
+from collections.abc import Iterable
+from dataclasses import MISSING, fields
+from itertools import pairwise
+from pathlib import Path
+
+from agentenvs_servers import settings
+from agentenvs_servers.app import make_app
+from agentenvs_servers.problems import CATALOGUE
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "serving.md"
+
+
+def filled(text: str) -> str:
+    """Return the page with its tables made anew; each stands between ``<!-- table: NAME -->`` and ``<!-- end -->``.
+
+    Raises:
+        KeyError: The page asks for a table that there is not.
+    """
+    makers = {"routes": _routes, "limits": _limits, "problems": _problems}
+    return re.sub(
+        r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)",
+        lambda found: f"{found[1]}{makers[found[2]]()}\n{found[3]}",
+        text,
+        flags=re.DOTALL,
+    )
+
+
+def _table(headings: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
+    lines = ["| " + " | ".join(headings) + " |"]
+    lines.append("|" + "---|" * lines[0].count(" |"))
+    lines += ["| " + " | ".join(str(cell).replace("|", "\\|") for cell in row) + " |" for row in rows]
+    return "\n".join(lines)
+
+
+def _routes() -> str:
+    document = make_app(["household"]).app.openapi()  # type: ignore[attr-defined]
+    rows = []
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            said = " ".join(operation["description"].split()).replace("``", "`")
+            rows.append((f"`{method.upper()} {path}`", said))
+    return _table(("route", "does"), rows)
+
+
+def _limits() -> str:
+    said = _attribute_docs(settings.Settings)
+    rows = [
+        (f"`{field.name}`", f"{field.default:,}", said[field.name])
+        for field in fields(settings.Settings)
+        if field.default is not MISSING and isinstance(field.default, int | float)
+    ]
+    return _table(("setting", "default", "what"), rows)
+
+
+def _attribute_docs(cls: type) -> dict[str, str]:
+    """Return what stands in a string below each attribute of a class."""
+    body = ast.parse(inspect.getsource(cls)).body[0]
+    lines = body.body if isinstance(body, ast.ClassDef) else []
+    found = {}
+    for line, after in pairwise(lines):
+        if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name) and isinstance(after, ast.Expr):
+            found[line.target.id] = " ".join(ast.literal_eval(after.value).split()).replace("``", "`")
+    return found
+
+
+def _problems() -> str:
+    rows = [(f"`{code}`", kind.status, kind.title, kind.fix) for code, kind in CATALOGUE.items()]
+    return _table(("code", "status", "title", "what to do"), rows)
+
+
+def main() -> int:
+    """Write or check the page."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--check", action="store_true")
+    check = parser.parse_args().check
+    text = PAGE.read_text(encoding="utf-8")
+    made = filled(text)
+    if not check:
+        PAGE.write_text(made, encoding="utf-8")
+    elif made != text:
+        print("docs/serving.md is not what the server says: run python scripts/serving_page.py")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
