@@ -187,6 +187,27 @@ async def draining(serve: Serve) -> httpx.Response:
     return answer
 
 
+async def origin_foreign(serve: Serve) -> httpx.Response:
+    sent: list[dict[str, Any]] = []
+
+    async def receive() -> Any:
+        return {"type": "websocket.connect"}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {
+        "type": "websocket",
+        "path": "/v1/ws",
+        "query_string": b"",
+        "headers": [(b"host", b"server"), (b"origin", b"http://elsewhere.example")],
+        "extensions": {"websocket.http.response": {}},
+    }
+    await serve().app(scope, receive, send)
+    request = httpx.Request("GET", "http://server/v1/ws")
+    return httpx.Response(sent[0]["status"], headers=sent[0]["headers"], content=sent[1]["body"], request=request)
+
+
 WITHOUT_ROUTES = {"bad_http", "head_too_large"}
 """Answered before there is a request: see test_connections."""
 
