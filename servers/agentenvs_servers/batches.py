@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
@@ -21,6 +21,7 @@ from agentenvs_servers import bodies
 from agentenvs_servers.failures import told
 from agentenvs_servers.hall import Hall
 from agentenvs_servers.problems import ProblemError
+from agentenvs_servers.sessions import Session
 from agentenvs_servers.wire import StepItem, StepsBody
 
 _LAST_TURN = 2**53
@@ -94,41 +95,105 @@ async def play(hall: Hall, steps: Sequence[Step]) -> bytes:
 
     It comes to its end, whether or not its client still waits.
     """
-    task = asyncio.get_running_loop().create_task(_play(hall, steps))
-    return await asyncio.shield(task)
+    return await asyncio.shield(asyncio.get_running_loop().create_task(_Batch(hall, steps).play()))
 
 
-async def _play(hall: Hall, steps: Sequence[Step]) -> bytes:
-    replies: list[bytes] = [b""] * len(steps)
-    chains: dict[str, list[int]] = {}
-    for place, step in enumerate(steps):
-        chains.setdefault(step.session, []).append(place)
-    loop = asyncio.get_running_loop()
-    work = [loop.create_task(_chain(hall, steps, places, replies)) for places in chains.values()]
-    if work:
-        await asyncio.wait(work)
-    return b'{"items":[%b]}' % b",".join(replies)
+class _Begun(NamedTuple):
+    """A step that was played at once, and waits for the journal."""
+
+    place: int
+    step: Step
+    session: Session
+    answer: bytes | ProblemError
+    pending: asyncio.Future[bool] | None
 
 
-async def _chain(hall: Hall, steps: Sequence[Step], places: list[int], replies: list[bytes]) -> None:
-    for place in places:
-        replies[place] = await _reply(alone(hall, steps[place]))
+class _Batch:
+    def __init__(self, hall: Hall, steps: Sequence[Step]) -> None:
+        self._hall = hall
+        self._steps = steps
+        self._replies: list[bytes] = [b""] * len(steps)
+
+    async def play(self) -> bytes:
+        """Return the answer to the batch."""
+        chains: dict[str, list[int]] = {}
+        for place, step in enumerate(self._steps):
+            chains.setdefault(step.session, []).append(place)
+        begun: list[_Begun] = []
+        slow: list[asyncio.Task[None]] = []
+        loop = asyncio.get_running_loop()
+        for places in chains.values():
+            found = self._begin(places[0]) if len(places) == 1 else None
+            if found is not None:
+                begun.append(found)
+            elif not self._replies[places[0]]:
+                slow.append(loop.create_task(self._chain(places)))
+        for found in begun:
+            self._replies[found.place] = await self._settled(found)
+        if slow:
+            await asyncio.wait(slow)
+        return b'{"items":[%b]}' % b",".join(self._replies)
+
+    def _begin(self, place: int) -> _Begun | None:
+        """Play a step at once, where that can be; one that is refused at once has its reply."""
+        hall, step = self._hall, self._steps[place]
+        session: Session | None = None
+        try:
+            session = hall.enter(step.session)
+            if session is None:
+                return None
+            started = session.start_step(step.episode, step.turn, step.action, trace=step.trace)
+        except ProblemError as problem:
+            self._replies[place] = b"{%b}" % refusal(problem)
+            started = None
+        except Exception as error:  # noqa: BLE001 - boundary: the failure of one step must not take the others' answers
+            self._replies[place] = _internal(error)
+            started = None
+        if started is not None:
+            return _Begun(place, step, session, *started)  # type: ignore[arg-type]
+        if session is not None:
+            hall.leave(session)
+        return None
+
+    async def _settled(self, begun: _Begun) -> bytes:
+        """Return the reply to a step once it may leave."""
+        _, step, session, answer, pending = begun
+        try:
+            # All that was begun together is committed together, so that nearly always only the first is waited for.
+            if pending is not None and not is_in(pending):
+                answer = await session.settled(answer, pending, step.episode, step.turn, step.action)
+            return b'{"status":200,"result":%b}' % answer if type(answer) is bytes else b"{%b}" % refusal(answer)  # type: ignore[arg-type]
+        except ProblemError as problem:
+            return b"{%b}" % refusal(problem)
+        except Exception as error:  # noqa: BLE001 - boundary: the failure of one step must not take the others' answers
+            return _internal(error)
+        finally:
+            self._hall.leave(session)
+
+    async def _chain(self, places: Sequence[int]) -> None:
+        """Play the steps of one session."""
+        for place in places:
+            try:
+                self._replies[place] = b'{"status":200,"result":%b}' % await alone(self._hall, self._steps[place])
+            except ProblemError as problem:
+                self._replies[place] = b"{%b}" % refusal(problem)
+            except Exception as error:  # noqa: BLE001 - boundary: the failure of one step must not take the others'
+                self._replies[place] = _internal(error)
 
 
 async def alone(hall: Hall, step: Step) -> bytes:
-    """Play one step and return its answer; see :meth:`~agentenvs_servers.sessions.Session.step`."""
-    async with hall.using(step.session) as found:
-        return await found.step(step.episode, step.turn, step.action, trace=step.trace)
+    """Play one step and return its answer; see :meth:`~agentenvs_servers.hall.Hall.step`."""
+    return await hall.step(step.session, step.episode, step.turn, step.action, trace=step.trace)
 
 
-async def _reply(work: Coroutine[Any, Any, bytes]) -> bytes:
-    try:
-        return b'{"status":200,"result":%b}' % await work
-    except ProblemError as problem:
-        return b"{%b}" % refusal(problem)
-    except Exception as error:  # noqa: BLE001 - boundary: the failure of one step must not take the others' answers
-        log.error("a step of a batch failed: %s", told(error))
-        return b"{%b}" % refusal(ProblemError("internal"))
+def is_in(pending: asyncio.Future[bool]) -> bool:
+    """Return whether the journal has taken a turn already."""
+    return pending.done() and not pending.cancelled() and pending.exception() is None and pending.result()
+
+
+def _internal(error: Exception) -> bytes:
+    log.error("a step of a batch failed: %s", told(error))
+    return b"{%b}" % refusal(ProblemError("internal"))
 
 
 def refusal(problem: ProblemError) -> bytes:
