@@ -96,7 +96,7 @@ def _tell(envs: list[str], url: str, url_file: Path | None) -> None:
 def _journal(asked: str | None, port: int) -> str | None:
     """Return where the journal is; None for none."""
     if asked is not None:
-        return None if asked == "none" else asked
+        return None if asked in ("none", "memory") else asked
     if port == 0:
         return None
     return str(state_folder() / f"journal-{port}.db")

@@ -6,6 +6,14 @@ from alembic import context
 
 from agentenvs_servers.journal.schema import metadata
 
-context.configure(connection=context.config.attributes["connection"], target_metadata=metadata, render_as_batch=True)
-with context.begin_transaction():
-    context.run_migrations()
+
+def run() -> None:
+    """Bring the connection's schema to the version that was asked for."""
+    handed = context.config.attributes["connection"]
+    context.configure(connection=handed, target_metadata=metadata, render_as_batch=True)
+    with context.begin_transaction():
+        context.run_migrations()
+
+
+if __name__ == "env_py":  # the name under which alembic loads this file
+    run()
