@@ -2,18 +2,25 @@
 
 import logging
 
+import pytest
+
 import agentenvs
 from agentenvs.client import ClientSettings
+from agentenvs_servers.names import Names
 from agentenvs_servers.run import background
 
+SECRET = "s3cr3t" * 7 + "x"
 
-def test_no_log_holds_the_name_of_a_session(caplog):
-    with caplog.at_level(logging.DEBUG), background(["household"]) as url:
-        settings = ClientSettings(wire="http")
-        with agentenvs.make("household", url=url, settings=settings) as env:
-            env.reset()
-            path = env._session._record_path
-            env.step("look")
-    secret = path.rpartition("/")[2]
-    assert len(secret) > 40
-    assert secret not in caplog.text
+
+@pytest.mark.parametrize("wire", ["http", "socket"])
+def test_no_log_holds_the_name_of_a_session(caplog, monkeypatch, wire):
+    monkeypatch.setattr(Names, "session", lambda self: f"{self.route}.s.{SECRET}")
+    with (
+        caplog.at_level(logging.DEBUG),
+        background(["household"]) as url,
+        agentenvs.make("household", url=url, settings=ClientSettings(wire=wire)) as env,
+    ):
+        env.reset()
+        assert env.step("look").observation.text
+    assert caplog.records
+    assert [record for record in caplog.records if SECRET in record.getMessage()] == []
