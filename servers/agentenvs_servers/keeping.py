@@ -131,7 +131,7 @@ class Keeper:
         self.spent = 0.0
         """Seconds that the turns since the last checkpoint took."""
 
-    def turn(self, playing: Episode) -> asyncio.Future[bool]:
+    def turn(self, playing: Episode, then: Callable[[bool], None] | None = None) -> asyncio.Future[bool]:
         """Write the last turn of an episode; the result says whether it is in.
 
         Raises:
@@ -146,9 +146,8 @@ class Keeper:
             pack_effects(effects) if effects and failed is None else None,
             failed,
             self.journal.worker,
-            self.id,
         )
-        return self.journal.writer.turn(row, strict=self.strict)
+        return self.journal.writer.turn(row, strict=self.strict, then=then)
 
     def checkpoint(self, playing: Episode) -> None:
         """Save the world where playing it again would take too long; after its last turn was written."""

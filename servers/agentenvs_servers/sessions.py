@@ -171,8 +171,7 @@ class Session(Presence):
             played = _play_inline(playing, turn, said, action)
             if self.keeper is not None:
                 self.keeper.spent += perf_counter() - began
-                pending = self.keeper.turn(playing)
-                pending.add_done_callback(self._committed)
+                pending = self.keeper.turn(playing, self._committed)
             return played, pending
         except ProblemError as problem:
             if self._may_be_old(problem):
@@ -198,7 +197,7 @@ class Session(Presence):
             ProblemError: As :meth:`step`.
         """
         try:
-            if pending is not None and not await asyncio.shield(pending):
+            if pending is not None and not await pending:
                 return await self.step(episode, turn, action, agent=agent)
         except JournalDown as error:
             raise unavailable() from error
@@ -477,9 +476,9 @@ class Session(Presence):
         except Exception as error:  # noqa: BLE001 - boundary: an environment may fail in any way
             return playing.fail(turn, said, error)
 
-    def _committed(self, pending: asyncio.Future[bool]) -> None:
+    def _committed(self, written: bool) -> None:
         """Let the next one in when the journal has, or has not, taken the last turn."""
-        if pending.cancelled() or pending.exception() is not None or not pending.result():
+        if not written:
             self._stale = True
         elif self.keeper is not None and self._current is not None:
             self.keeper.checkpoint(self._current)

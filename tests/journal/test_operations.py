@@ -48,7 +48,7 @@ def call(journal, function, *arguments):
 
 
 def turn(of, number, worker=1, episode="ep-1"):
-    return TurnRow(episode, number, b'"look"', b"d" * 16, None, None, worker, of.id)
+    return TurnRow(episode, number, b'"look"', b"d" * 16, None, None, worker)
 
 
 def play(journal, *rows, strict=False):

@@ -16,7 +16,16 @@ from sqlalchemy.dialects.postgresql import insert as insert_postgresql
 from sqlalchemy.dialects.sqlite import insert as insert_sqlite
 
 from agentenvs_servers.journal.rows import CreateRow, Ended, EpisodeRow, Head, Loaded, PlayedTurn, Saved, SessionRow
-from agentenvs_servers.journal.schema import attempts, checkpoints, counters, creates, episodes, sessions, turns
+from agentenvs_servers.journal.schema import (
+    attempts,
+    checkpoints,
+    counters,
+    creates,
+    episodes,
+    playing,
+    sessions,
+    turns,
+)
 
 ALL = "*"
 """The counter of every tenant's sessions together."""
@@ -92,7 +101,14 @@ def insert_create(
     standing = {"born": now, "touched": now, "state": "open", "begun": 1, "lease": now + LEASE_SECONDS}
     connection.execute(sa.insert(sessions), [{**session._asdict(), **standing} for session, _ in made])
     connection.execute(sa.insert(episodes), [episode._asdict() for _, episode in made])
+    _play(connection, [episode.id for _, episode in made])
     return True
+
+
+def _play(connection: Connection, ids: Sequence[str]) -> None:
+    """Let turns of episodes be played."""
+    which = sa.select(episodes.c.id, episodes.c.session, episodes.c.no).where(episodes.c.id.in_(ids))
+    connection.execute(sa.insert(playing).from_select(["episode", "session", "no"], which))
 
 
 def count(connection: Connection, tenant: str, more: int, room: int, quota: int | None) -> None:
@@ -169,6 +185,7 @@ def begin_episode(connection: Connection, ended: Ended, episode: EpisodeRow, key
         return False
     _end_episode(connection, ended)
     connection.execute(sa.insert(episodes).values(episode._asdict()))
+    _play(connection, [episode.id])
     connection.execute(
         sa.update(sessions)
         .where(sessions.c.id == episode.session)
@@ -193,23 +210,28 @@ def end_session(
 
 
 def _stands(connection: Connection, session: bytes, ended: Ended) -> bool:
-    """Lock a session, and return whether it is open, at this episode, at this turn."""
-    row = connection.execute(
-        sa.select(sessions.c.state, sessions.c.episode).where(sessions.c.id == session).with_for_update()
-    ).one_or_none()
-    if row is None or row.state != "open" or row.episode != ended.id:
+    """Lock the current episode, and return whether it is that of the session, at this turn."""
+    no = connection.execute(
+        sa.select(playing.c.no).where(playing.c.episode == ended.id, playing.c.session == session).with_for_update()
+    ).scalar()
+    if no is None:
         return False
-    last = connection.execute(sa.select(sa.func.max(turns.c.turn)).where(turns.c.episode == ended.id)).scalar()
+    last = connection.execute(sa.select(sa.func.max(turns.c.turn)).where(turns.c.episode == no)).scalar()
     return (last or 0) == ended.turns
 
 
 def _end_episode(connection: Connection, ended: Ended) -> None:
+    connection.execute(sa.delete(playing).where(playing.c.episode == ended.id))
     connection.execute(
         sa.update(episodes).where(episodes.c.id == ended.id).values(ending=ended.ending, record=ended.record)
     )
     if ended.record is not None:  # the record holds all that the turns hold
-        for table in (turns, checkpoints):
-            connection.execute(sa.delete(table).where(table.c.episode == ended.id))
+        connection.execute(sa.delete(turns).where(turns.c.episode == _no(ended.id)))
+        connection.execute(sa.delete(checkpoints).where(checkpoints.c.episode == ended.id))
+
+
+def _no(episode: str) -> sa.ScalarSelect[int]:
+    return sa.select(episodes.c.no).where(episodes.c.id == episode).scalar_subquery()
 
 
 def keep_checkpoint(connection: Connection, episode: str, saved: Saved) -> None:
@@ -233,7 +255,7 @@ def turns_after(connection: Connection, episode: str, turn: int) -> list[PlayedT
     """Return the turns of an episode after one."""
     found = connection.execute(
         sa.select(turns.c.turn, turns.c.action, turns.c.digest, turns.c.effects, turns.c.failed)
-        .where(turns.c.episode == episode, turns.c.turn > turn)
+        .where(turns.c.episode == _no(episode), turns.c.turn > turn)
         .order_by(turns.c.turn)
     )
     return [PlayedTurn(*row) for row in found]
@@ -339,9 +361,10 @@ def drop(connection: Connection, ids: Sequence[bytes]) -> None:
     """Delete sessions with all that is theirs."""
     if not ids:
         return
-    names = sa.select(episodes.c.id).where(episodes.c.session.in_(ids))
-    for table in (turns, checkpoints):
-        connection.execute(sa.delete(table).where(table.c.episode.in_(names)))
+    theirs = episodes.c.session.in_(ids)
+    connection.execute(sa.delete(turns).where(turns.c.episode.in_(sa.select(episodes.c.no).where(theirs))))
+    connection.execute(sa.delete(checkpoints).where(checkpoints.c.episode.in_(sa.select(episodes.c.id).where(theirs))))
+    connection.execute(sa.delete(playing).where(playing.c.session.in_(ids)))
     connection.execute(sa.delete(episodes).where(episodes.c.session.in_(ids)))
     connection.execute(sa.delete(sessions).where(sessions.c.id.in_(ids)))
 

@@ -22,9 +22,12 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    UniqueConstraint,
 )
 
 metadata = MetaData()
+
+_Number = BigInteger().with_variant(Integer, "sqlite")  # what SQLite numbers by itself is called INTEGER
 
 meta = Table("meta", metadata, Column("name", String(40), primary_key=True), Column("value", Text, nullable=False))
 """``epoch``: when the journal was opened, on the machine's monotonic clock (SQLite only)."""
@@ -95,7 +98,8 @@ sessions = Table(
 episodes = Table(
     "episodes",
     metadata,
-    Column("id", String(40), primary_key=True),
+    Column("no", _Number, primary_key=True),
+    Column("id", String(40), nullable=False, unique=True),
     Column("session", LargeBinary, ForeignKey("sessions.id", ondelete="CASCADE"), nullable=False),
     Column("n", Integer, nullable=False),
     Column("agent", LargeBinary, nullable=False, unique=True),
@@ -110,20 +114,30 @@ episodes = Table(
 )
 """``opening`` is the answer to the reset, ``record`` the packed record once the world went on to something else."""
 
+playing = Table(
+    "playing",
+    metadata,
+    Column("episode", String(40), primary_key=True),
+    Column("session", LargeBinary, nullable=False),
+    Column("no", BigInteger, nullable=False),
+    sqlite_with_rowid=False,
+)
+"""The current episodes of open sessions: small, since every turn looks here whether it may still be played."""
+
 turns = Table(
     "turns",
     metadata,
-    Column("episode", String(40), nullable=False),
+    Column("episode", BigInteger, nullable=False),
     Column("turn", Integer, nullable=False),
     Column("action", LargeBinary, nullable=False),
     Column("digest", LargeBinary, nullable=False),
     Column("effects", LargeBinary),
     Column("failed", String(200)),
     Column("worker", BigInteger, nullable=False),
-    PrimaryKeyConstraint("episode", "turn"),
-    sqlite_with_rowid=False,
+    UniqueConstraint("episode", "turn", name="turns_by_episode"),
 )
-"""``failed`` names the exception of an environment that failed in this turn."""
+"""In the order in which they came, ``episode`` being its number, so that a commit touches few pages. ``failed`` names
+the exception of an environment that failed in this turn."""
 
 checkpoints = Table(
     "checkpoints",

@@ -13,9 +13,10 @@ import asyncio
 import contextlib
 import logging
 import queue
+import sqlite3
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
@@ -34,7 +35,7 @@ class JournalDown(Exception):
 
 
 class TurnRow(NamedTuple):
-    """A turn as it is inserted; the last field is the session's."""
+    """A turn as it is inserted."""
 
     episode: str
     turn: int
@@ -43,13 +44,13 @@ class TurnRow(NamedTuple):
     effects: bytes | None
     failed: str | None
     worker: int
-    session: bytes
 
 
 class _Turn(NamedTuple):
     row: TurnRow
     strict: bool
     future: asyncio.Future[bool]
+    then: Callable[[bool], None] | None
 
 
 class _Work(Generic[T]):
@@ -65,24 +66,32 @@ class _Work(Generic[T]):
 
 _SQLITE = (
     "INSERT INTO turns (episode, turn, action, digest, effects, failed, worker) "
-    "SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7 "
-    "WHERE EXISTS (SELECT 1 FROM sessions WHERE id = ?8 AND state = 'open' AND episode = ?1) "
-    "ON CONFLICT DO NOTHING"
+    "SELECT no, ?2, ?3, ?4, ?5, ?6, ?7 FROM playing WHERE episode = ?1 ON CONFLICT DO NOTHING"
 )
 
 # The lock keeps a session's close, reset or expiry waiting until this turn is committed, and the other way round.
 _POSTGRESQL = (
     "WITH asked AS (SELECT * FROM unnest(%(episode)s::text[], %(turn)s::int[], %(action)s::bytea[], "
-    "%(digest)s::bytea[], %(effects)s::bytea[], %(failed)s::text[], %(worker)s::bigint[], %(session)s::bytea[]) "
-    "AS asked (episode, turn, action, digest, effects, failed, worker, session)), "
-    "playing AS (SELECT id, episode FROM sessions WHERE id = ANY(%(session)s::bytea[]) AND state = 'open' "
-    "ORDER BY id FOR SHARE) "
+    "%(digest)s::bytea[], %(effects)s::bytea[], %(failed)s::text[], %(worker)s::bigint[]) "
+    "AS asked (episode, turn, action, digest, effects, failed, worker)), "
+    "held AS (SELECT episode, no FROM playing WHERE episode = ANY(%(episode)s::text[]) ORDER BY episode FOR SHARE) "
     "INSERT INTO turns (episode, turn, action, digest, effects, failed, worker) "
-    "SELECT a.episode, a.turn, a.action, a.digest, a.effects, a.failed, a.worker FROM asked a "
-    "JOIN playing p ON p.id = a.session AND p.episode = a.episode ORDER BY a.episode, a.turn ON CONFLICT DO NOTHING"
+    "SELECT held.no, a.turn, a.action, a.digest, a.effects, a.failed, a.worker FROM asked a "
+    "JOIN held ON held.episode = a.episode ORDER BY held.no, a.turn ON CONFLICT DO NOTHING"
 )
 
-_OURS = sa.text("SELECT worker FROM turns WHERE episode = :episode AND turn = :turn")
+_OURS = sa.text(
+    "SELECT worker FROM turns JOIN playing ON playing.no = turns.episode "
+    "WHERE playing.episode = :episode AND turns.turn = :turn"
+)
+
+
+_Answers: TypeAlias = list[tuple[_Turn | _Work[Any], Any]]
+
+
+_OURS_SQLITE = (
+    "SELECT worker FROM turns JOIN playing ON playing.no = turns.episode WHERE playing.episode = ? AND turn = ?"
+)
 
 
 class Writer:
@@ -106,14 +115,19 @@ class Writer:
         self.rows = 0
         """Turns so far."""
 
-    def turn(self, row: TurnRow, *, strict: bool) -> asyncio.Future[bool]:
+    def turn(self, row: TurnRow, *, strict: bool, then: Callable[[bool], None] | None = None) -> asyncio.Future[bool]:
         """Insert a turn; the result says whether it is in: False where its session is no longer at this turn.
+
+        Args:
+            row: The turn.
+            strict: Whether it must be on disk.
+            then: Told whether it is in, before whoever waits.
 
         Raises:
             JournalDown: Through the future.
         """
         future: asyncio.Future[bool] = self._loop.create_future()
-        self._queue.put(_Turn(row, strict, future))
+        self._queue.put(_Turn(row, strict, future, then))
         return future
 
     def run(self, do: Callable[[Connection], T], *, strict: bool = False) -> asyncio.Future[T]:
@@ -156,31 +170,57 @@ class Writer:
                 return group, True
         return group, False
 
-    def _commit(self, group: Sequence[_Turn | _Work[Any]]) -> list[tuple[asyncio.Future[Any], Any]]:
+    def _commit(self, group: Sequence[_Turn | _Work[Any]]) -> _Answers:
         try:
             connection = self._connected()
             self._sync(connection, any(item.strict for item in group))
-            with connection.begin():
-                answers = self._write(connection, group)
+            turns = [item for item in group if isinstance(item, _Turn)]
+            if self._opened.is_sqlite and len(turns) == len(group):
+                answers: _Answers = list(zip(turns, self._insert_alone(connection, turns), strict=True))
+            else:
+                with connection.begin():
+                    answers = self._write(connection, group, turns)
             self.groups += 1
             return answers
         except (sa.exc.SQLAlchemyError, OSError) as error:
             log.error("the journal did not take %d requests: %s", len(group), type(error).__name__)
             self._forget_connection()
             down = JournalDown(type(error).__name__)
-            return [(item.future, down) for item in group]
+            return [(item, down) for item in group]
 
-    def _write(
-        self, connection: Connection, group: Sequence[_Turn | _Work[Any]]
-    ) -> list[tuple[asyncio.Future[Any], Any]]:
-        turns = [item for item in group if isinstance(item, _Turn)]
-        answers: list[tuple[asyncio.Future[Any], Any]] = []
+    def _write(self, connection: Connection, group: Sequence[_Turn | _Work[Any]], turns: Sequence[_Turn]) -> _Answers:
+        answers: _Answers = []
         if turns:
-            answers += zip((turn.future for turn in turns), self._insert(connection, turns), strict=True)
+            answers += zip(turns, self._insert(connection, turns), strict=True)
         for item in group:
             if isinstance(item, _Work):
-                answers.append((item.future, _apart(connection, item.do)))
+                answers.append((item, _apart(connection, item.do)))
         return answers
+
+    def _insert_alone(self, connection: Connection, turns: Sequence[_Turn]) -> list[bool]:
+        """Insert turns in a transaction of their own, by the driver itself: by far the commonest, and twice as fast.
+
+        Raises:
+            OSError: The journal did not take them.
+        """
+        rows = [turn.row for turn in turns]
+        raw: Any = connection.connection.driver_connection
+        try:
+            raw.execute("BEGIN IMMEDIATE")
+            try:
+                written = raw.executemany(_SQLITE, rows).rowcount
+                if written != len(rows):
+                    found = [raw.execute(_OURS_SQLITE, row[:2]).fetchone() for row in rows]
+                raw.execute("COMMIT")
+            except BaseException:
+                raw.execute("ROLLBACK")
+                raise
+        except sqlite3.Error as error:
+            raise OSError(type(error).__name__) from error
+        self.rows += written
+        if written == len(rows):
+            return [True] * len(rows)
+        return [ours == (row.worker,) for ours, row in zip(found, rows, strict=True)]
 
     def _insert(self, connection: Connection, turns: Sequence[_Turn]) -> list[bool]:
         rows = [turn.row for turn in turns]
@@ -241,11 +281,15 @@ def _apart(connection: Connection, do: Callable[[Connection], T]) -> T | Excepti
     return value
 
 
-def _deliver(answers: list[tuple[asyncio.Future[Any], Any]]) -> None:
-    for future, answer in answers:
+def _deliver(answers: _Answers) -> None:
+    for item, answer in answers:
+        future = item.future
+        if type(item) is _Turn and item.then is not None:
+            item.then(answer is True)
         if future.done():
             continue
         if isinstance(answer, Exception):
             future.set_exception(answer)
+            future.exception()  # whoever asked may be gone; the log has it
         else:
             future.set_result(answer)

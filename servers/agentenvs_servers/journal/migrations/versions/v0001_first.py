@@ -83,19 +83,8 @@ def _sessions() -> None:
     op.create_index("sessions_by_create", "sessions", ["tenant", "create_key"], unique=False)
     op.create_index("sessions_by_state", "sessions", ["state", "touched"], unique=False)
     op.create_table(
-        "turns",
-        sa.Column("episode", sa.String(length=40), nullable=False),
-        sa.Column("turn", sa.Integer(), nullable=False),
-        sa.Column("action", sa.LargeBinary(), nullable=False),
-        sa.Column("digest", sa.LargeBinary(), nullable=False),
-        sa.Column("effects", sa.LargeBinary(), nullable=True),
-        sa.Column("failed", sa.String(length=200), nullable=True),
-        sa.Column("worker", sa.BigInteger(), nullable=False),
-        sa.PrimaryKeyConstraint("episode", "turn"),
-        sqlite_with_rowid=False,
-    )
-    op.create_table(
         "episodes",
+        sa.Column("no", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("id", sa.String(length=40), nullable=False),
         sa.Column("session", sa.LargeBinary(), nullable=False),
         sa.Column("n", sa.Integer(), nullable=False),
@@ -108,8 +97,9 @@ def _sessions() -> None:
         sa.Column("ending", sa.String(length=10), nullable=True),
         sa.Column("record", sa.LargeBinary(), nullable=True),
         sa.ForeignKeyConstraint(["session"], ["sessions.id"], ondelete="CASCADE"),
-        sa.PrimaryKeyConstraint("id"),
+        sa.PrimaryKeyConstraint("no"),
         sa.UniqueConstraint("agent"),
+        sa.UniqueConstraint("id"),
     )
     op.create_index("episodes_by_session", "episodes", ["session", "n"], unique=False)
 
@@ -121,4 +111,23 @@ def _turns() -> None:
         sa.Column("turn", sa.Integer(), nullable=False),
         sa.Column("data", sa.LargeBinary(), nullable=False),
         sa.PrimaryKeyConstraint("episode"),
+    )
+    op.create_table(
+        "playing",
+        sa.Column("episode", sa.String(length=40), nullable=False),
+        sa.Column("session", sa.LargeBinary(), nullable=False),
+        sa.Column("no", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("episode"),
+        sqlite_with_rowid=False,
+    )
+    op.create_table(
+        "turns",
+        sa.Column("episode", sa.BigInteger(), nullable=False),
+        sa.Column("turn", sa.Integer(), nullable=False),
+        sa.Column("action", sa.LargeBinary(), nullable=False),
+        sa.Column("digest", sa.LargeBinary(), nullable=False),
+        sa.Column("effects", sa.LargeBinary(), nullable=True),
+        sa.Column("failed", sa.String(length=200), nullable=True),
+        sa.Column("worker", sa.BigInteger(), nullable=False),
+        sa.UniqueConstraint("episode", "turn", name="turns_by_episode"),
     )
