@@ -16,12 +16,14 @@ import queue
 import sqlite3
 import threading
 from collections.abc import Callable, Sequence
+from time import perf_counter
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from agentenvs_servers.journal.opening import Opened
+from agentenvs_servers.journal.stats import Stats
 
 T = TypeVar("T")
 
@@ -100,20 +102,23 @@ class Writer:
     Args:
         opened: The journal.
         loop: Whose requests it answers.
+        stats: Where it counts.
     """
 
-    def __init__(self, opened: Opened, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, opened: Opened, loop: asyncio.AbstractEventLoop, stats: Stats | None = None) -> None:
         self._opened = opened
         self._loop = loop
         self._queue: queue.SimpleQueue[_Turn | _Work[Any] | None] = queue.SimpleQueue()
         self._connection: Connection | None = None
         self._full_sync = False
+        self.stats = stats or Stats()
         self._thread = threading.Thread(target=self._work, name="agentenvs-journal", daemon=True)
         self._thread.start()
-        self.groups = 0
-        """Transactions so far."""
-        self.rows = 0
-        """Turns so far."""
+
+    @property
+    def waiting(self) -> int:
+        """How many requests wait, about."""
+        return self._queue.qsize()
 
     def turn(self, row: TurnRow, *, strict: bool, then: Callable[[bool], None] | None = None) -> asyncio.Future[bool]:
         """Insert a turn; the result says whether it is in: False where its session is no longer at this turn.
@@ -171,6 +176,7 @@ class Writer:
         return group, False
 
     def _commit(self, group: Sequence[_Turn | _Work[Any]]) -> _Answers:
+        began = perf_counter()
         try:
             connection = self._connected()
             self._sync(connection, any(item.strict for item in group))
@@ -180,9 +186,11 @@ class Writer:
             else:
                 with connection.begin():
                     answers = self._write(connection, group, turns)
-            self.groups += 1
+            self.stats.sizes.observe(len(group))
+            self.stats.seconds.observe(perf_counter() - began)
             return answers
         except (sa.exc.SQLAlchemyError, OSError) as error:
+            self.stats.failures += 1
             log.error("the journal did not take %d requests: %s", len(group), type(error).__name__)
             self._forget_connection()
             down = JournalDown(type(error).__name__)
@@ -217,7 +225,7 @@ class Writer:
                 raise
         except sqlite3.Error as error:
             raise OSError(type(error).__name__) from error
-        self.rows += written
+        self.stats.wrote(written)
         if written == len(rows):
             return [True] * len(rows)
         return [ours == (row.worker,) for ours, row in zip(found, rows, strict=True)]
@@ -229,7 +237,7 @@ class Writer:
         else:
             columns = {name: [getattr(row, name) for row in rows] for name in TurnRow._fields}
             written = connection.exec_driver_sql(_POSTGRESQL, columns).rowcount
-        self.rows += written
+        self.stats.wrote(written)
         if written == len(rows):
             return [True] * len(rows)
         return [self._is_in(connection, row) for row in rows]
