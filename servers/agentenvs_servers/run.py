@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import uvicorn
 
-from agentenvs.core.errors import ConfigError, ServiceError
+from agentenvs.core.errors import ConfigError, DataError, ServiceError
 from agentenvs_servers import auth
 from agentenvs_servers.app import make_app
 from agentenvs_servers.connection import Connection, SocketConnection
@@ -136,6 +136,21 @@ def _work(sock: socket.socket, up: Callable[[], None], plan: Plan) -> None:
     _Server(plan.app(fresh=False), up).run([sock])
 
 
+def _opened(file: Path) -> IO[str]:
+    """Open a lock file.
+
+    Raises:
+        DataError: It cannot be.
+    """
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        return file.open("a")
+    except OSError as error:
+        raise DataError(
+            f"the journal {file.with_suffix('')} cannot be written", why=str(error), fix="give another --journal"
+        ) from error
+
+
 @contextmanager
 def _alone(url: str | None) -> Iterator[None]:
     """Keep other servers away from a journal file; those of a database may be many.
@@ -147,8 +162,7 @@ def _alone(url: str | None) -> Iterator[None]:
         yield
         return
     file = Path(f"{url.removeprefix('sqlite:///')}.lock")
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with file.open("a") as held:
+    with _opened(file) as held:
         try:
             lock(held.fileno())
         except OSError as error:

@@ -112,6 +112,8 @@ class Writer:
         self._connection: Connection | None = None
         self._full_sync = False
         self.stats = stats or Stats()
+        self.refused = 0
+        """Requests that it did not take since it last took one."""
         self._thread = threading.Thread(target=self._work, name="agentenvs-journal", daemon=True)
         self._thread.start()
 
@@ -188,13 +190,25 @@ class Writer:
                     answers = self._write(connection, group, turns)
             self.stats.sizes.observe(len(group))
             self.stats.seconds.observe(perf_counter() - began)
+            self._back()
             return answers
         except (sa.exc.SQLAlchemyError, OSError) as error:
             self.stats.failures += 1
-            log.error("the journal did not take %d requests: %s", len(group), type(error).__name__)
+            self._away(error, len(group))
             self._forget_connection()
             down = JournalDown(type(error).__name__)
             return [(item, down) for item in group]
+
+    def _away(self, error: Exception, refused: int) -> None:
+        """Say once that the journal is away, and count what it did not take."""
+        if not self.refused:
+            log.error("the journal does not take what is to be written: %s", _words(error))
+        self.refused += refused
+
+    def _back(self) -> None:
+        if self.refused:
+            log.warning("the journal is back; %d requests were refused meanwhile", self.refused)
+            self.refused = 0
 
     def _write(self, connection: Connection, group: Sequence[_Turn | _Work[Any]], turns: Sequence[_Turn]) -> _Answers:
         answers: _Answers = []
@@ -224,7 +238,7 @@ class Writer:
                 raw.execute("ROLLBACK")
                 raise
         except sqlite3.Error as error:
-            raise OSError(type(error).__name__) from error
+            raise OSError(str(error)) from error
         self.stats.wrote(written)
         if written == len(rows):
             return [True] * len(rows)
@@ -287,6 +301,12 @@ def _apart(connection: Connection, do: Callable[[Connection], T]) -> T | Excepti
         savepoint.rollback()
         return error
     return value
+
+
+def _words(error: Exception) -> str:
+    """Return what the driver says; rows, and what else a statement held, are left out."""
+    said = error.orig if isinstance(error, sa.exc.DBAPIError) and error.orig is not None else error
+    return f"{type(said).__name__}: {str(said).partition(chr(10))[0][:200]}"
 
 
 def _deliver(answers: _Answers) -> None:
