@@ -22,6 +22,8 @@ class Call(NamedTuple):
     """Its name on a socket; empty where it is for HTTP only."""
     fields: bytes = b""
     """What stands in the path over HTTP, as fields of JSON (``"session":"…"``)."""
+    route: str = ""
+    """Routing token of the session: which of several workers has it in memory."""
 
     def frame(self, number: int) -> bytes:
         """Return the request as a socket takes it."""

@@ -25,10 +25,11 @@ from websockets.client import ClientProtocol
 from websockets.exceptions import InvalidStatus
 from websockets.frames import Frame, Opcode
 from websockets.http11 import Response
+from websockets.protocol import State
 from websockets.uri import parse_uri
 
 from agentenvs.client.calls import Answer, Call
-from agentenvs.client.endpoint import Endpoint
+from agentenvs.client.endpoint import ROUTE_HEADER, Endpoint
 from agentenvs.client.reading import loads
 
 PATH = "/v1/ws"
@@ -45,7 +46,7 @@ REFUSED_SECONDS = 300.0
 """How long a server that took no socket is asked over HTTP before it is offered one again."""
 
 BARREN_SOCKETS = 3
-"""Sockets in a row that broke before their first answer, after which they are taken for refused."""
+"""Sockets in a row that broke before an answer, after which they are taken for refused."""
 
 # As servers of this package begin a reply; any other spelling of it is read whole.
 _NUMBER = re.compile(rb'\{"id":(\d{1,15}),')
@@ -108,20 +109,26 @@ class Channel:
         endpoint: The server.
         loop: Where it lives.
         tls: For ``https``.
+        wanted: Routing token of the worker that is best asked; empty for any.
     """
 
-    def __init__(self, endpoint: Endpoint, loop: asyncio.AbstractEventLoop, tls: Any) -> None:
+    def __init__(self, endpoint: Endpoint, loop: asyncio.AbstractEventLoop, tls: Any, wanted: str) -> None:
         self.loop = loop
+        self.route = ""
+        """Routing token of the worker that was reached; empty where it does not say."""
         self.users = 0
+        self.known = False
+        """Whether anything was ever answered."""
         self._endpoint = endpoint
         self._tls = tls
+        self._said = {**endpoint.said, **({ROUTE_HEADER: wanted} if wanted else {})}
         self._posted: deque[Ask] = deque()
         self._called = False
         self._held: list[Ask] = []
         self._numbers = itertools.count(1)
         self._socket: _Socket | None = None
         self._opening: asyncio.Task[None] | None = None
-        self._refused = (0.0, Refused("it was not tried"))
+        self._refused_until = 0.0
         self._barren = 0
 
     # ---- from any thread -------------------------------------------------------------------------------------------
@@ -129,7 +136,7 @@ class Channel:
     @property
     def is_refused(self) -> bool:
         """Whether sockets are known not to be taken there, for now."""
-        return time.monotonic() < self._refused[0]
+        return time.monotonic() < self._refused_until
 
     def post(self, asks: Sequence[Ask]) -> None:
         """Send requests, now or as soon as there is a socket."""
@@ -176,19 +183,32 @@ class Channel:
             self._held.remove(ask)
 
     async def _open(self) -> None:
+        found: _Socket | None = None
+        error: Exception | None = None
         try:
-            found, error = await self._connected(), None
+            found = await self._connected()
         except httpx.TransportError as failed:
-            found, error = None, failed
+            error = failed
+        except Exception as failed:  # noqa: BLE001 - boundary: whoever waits for a socket must be told, whatever it is
+            error = httpx.ConnectError(f"{type(failed).__name__}: {failed}")
         held, self._held, self._opening, self._socket = self._held, [], None, found
+        if found is not None and not found.is_open:
+            self._socket, found, error = None, None, httpx.ReadError("the socket was closed at once")
         if found is not None:
             found.send(held)
             self._close()  # where nobody is left who wants it
             return
-        if isinstance(error, Refused) and (error.answer is None or error.answer.status < 500):
-            self._refused = (time.monotonic() + REFUSED_SECONDS, error)
+        if isinstance(error, Refused):
+            self._failed(for_good=error.answer is not None and error.answer.status < 500)
         for ask in held:
             ask.end(None, error)
+
+    def _failed(self, *, for_good: bool = False) -> None:
+        """Take note of a socket that was of no use."""
+        self._barren += 1
+        if for_good or self._barren >= BARREN_SOCKETS:
+            self._barren = 0
+            self._refused_until = time.monotonic() + REFUSED_SECONDS
 
     async def _connected(self) -> _Socket:
         """Return an open socket.
@@ -222,21 +242,25 @@ class Channel:
 
     def headers(self) -> dict[str, str]:
         """Return what every handshake says."""
-        return self._endpoint.said
+        return self._said
 
     def number(self) -> int:
         """Return the next number of a request."""
         return next(self._numbers)
 
-    def lost(self, socket: _Socket, error: Exception) -> None:
-        """Take note that a socket is gone; fail what was under way on it."""
+    def leave(self, socket: _Socket) -> None:
+        """Send nothing more over a socket that closes."""
         if self._socket is socket:
             self._socket = None
+
+    def lost(self, socket: _Socket, error: Exception) -> None:
+        """Take note that a socket is gone; fail what was under way on it."""
+        self.leave(socket)
         waiting, socket.waiting = socket.waiting, {}
-        self._barren = self._barren + 1 if waiting and not socket.has_answered else 0
-        if self._barren >= BARREN_SOCKETS:
+        if socket.has_answered:
             self._barren = 0
-            self._refused = (time.monotonic() + REFUSED_SECONDS, Refused("sockets break before their first answer"))
+        elif waiting:
+            self._failed()
         for ask in waiting.values():
             ask.end(None, error)
 
@@ -291,6 +315,11 @@ class _Socket(asyncio.Protocol):
 
     # ---- what the channel calls ------------------------------------------------------------------------------------
 
+    @property
+    def is_open(self) -> bool:
+        """Whether frames can be sent."""
+        return self._protocol.state is State.OPEN
+
     def send(self, asks: list[Ask]) -> None:
         """Send requests, all in one write."""
         protocol, waiting = self._protocol, self.waiting
@@ -324,12 +353,15 @@ class _Socket(asyncio.Protocol):
             elif isinstance(event, Response):
                 self._begin(event)
         self._write()  # a pong, or the answer to a close
-        if self._protocol.close_expected():
-            self._transport.close()
+        if self._protocol.state is not State.OPEN:
+            self._channel.leave(self)
+            if self._protocol.close_expected():
+                self._transport.close()
 
     def _begin(self, response: Response) -> None:
         error = self._protocol.handshake_exc
         if error is None:
+            self._channel.route = response.headers.get(ROUTE_HEADER, "")
             self._watch = self._channel.loop.call_later(WATCH_SECONDS, self._look)
             self.opened.set_result(None)
         elif not self.opened.done():
@@ -350,7 +382,7 @@ class _Socket(asyncio.Protocol):
             data = bytes(frame.data)
         ask = self.waiting.pop(_number(data), None)
         if ask is not None:
-            self.has_answered = True
+            self.has_answered = self._channel.known = True
             ask.end(data)
 
     def _look(self) -> None:
@@ -398,19 +430,26 @@ def _read(data: bytes) -> Answer:
 # ---- who shares which ------------------------------------------------------------------------------------------------
 
 _lock = threading.Lock()
-_channels: dict[tuple[int, str, str], Channel] = {}
+_channels: dict[tuple[int, str, str, str], Channel] = {}
 
 
-def acquire(endpoint: Endpoint, loop: asyncio.AbstractEventLoop, tls: Callable[[], Any]) -> Channel:
-    """Return the channel that everybody on this loop with this address and token shares."""
+def acquire(endpoint: Endpoint, loop: asyncio.AbstractEventLoop, tls: Callable[[], Any], wanted: str = "") -> Channel:
+    """Return the channel that everybody on this loop with this address and token shares.
+
+    Args:
+        endpoint: The server.
+        loop: Where the channel lives.
+        tls: Makes what ``https`` needs.
+        wanted: Routing token of the worker that is best asked; empty for any.
+    """
     with _lock:
         for key in [key for key, channel in _channels.items() if channel.loop.is_closed()]:
             del _channels[key]
-        key = (id(loop), endpoint.key, endpoint.said.get("Authorization", ""))
+        key = (id(loop), endpoint.key, endpoint.said.get("Authorization", ""), wanted)
         channel = _channels.get(key)
         if channel is None:
             secure = tls() if endpoint.url.scheme == "https" else None
-            channel = _channels[key] = Channel(endpoint, loop, secure)
+            channel = _channels[key] = Channel(endpoint, loop, secure, wanted)
         channel.users += 1
         return channel
 

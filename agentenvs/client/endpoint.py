@@ -16,6 +16,9 @@ from agentenvs.core.errors import ConfigError
 TOKEN_VARIABLE = "AGENTENVS_TOKEN"
 """Environment variable that holds the token of a server, where none is given."""
 
+ROUTE_HEADER = "X-Agentenvs-Route"
+"""Tells a proxy, where the path does not, which of several workers has the sessions of a request in memory."""
+
 _CONNECT_SECONDS = 10.0
 
 
@@ -62,6 +65,8 @@ class Endpoint:
             self._last = (call.path, url)
         limits = {"connect": min(seconds, _CONNECT_SECONDS), "read": seconds, "write": seconds, "pool": seconds}
         headers = self._headers if call.body is None else self._with_body
+        if call.op == "steps" and call.route:  # of all else the path tells which worker is best asked
+            headers = httpx.Headers({**headers, ROUTE_HEADER: call.route})
         return httpx.Request(call.method, url, headers=headers, content=call.body, extensions={"timeout": limits})
 
     def proxy(self) -> str | None:

@@ -47,20 +47,24 @@ class _Way:
         self._may_socket = transport is None and settings.wire != "http" and endpoint.proxy() is None
         if settings.wire == "socket" and not self._may_socket:
             raise ConfigError("a proxy stands between here and the server", fix="set no_proxy, or leave wire at auto")
-        self._channel: Channel | None = None
+        self._channels: dict[str, Channel] = {}
+        """By routing token of the worker that is best asked; the one for any worker under the empty one."""
         self._known = False
 
-    def _patience(self, call: Call | None = None) -> Patience:
-        once = call is not None and call.once
-        return Patience(self.endpoint.host, self._settings, known=self._known, once=once)
+    def _patience(self, call: Call) -> Patience:
+        return Patience(self.endpoint.host, self._settings, self._is_known, once=call.once)
+
+    def _is_known(self) -> bool:
+        """Return whether the server has answered before: this client, or another one on the socket."""
+        return self._known or any(channel.known for channel in self._channels.values())
 
     def _way_of(self, call: Call, loop: asyncio.AbstractEventLoop) -> Channel | None:
         """Return the socket for a request; None where it takes HTTP."""
         if not self._may_socket or not call.op or (call.body is not None and len(call.body) > LARGE_BYTES):
             return None
-        channel = self._channel
-        if channel is None or channel.loop is not loop:  # another one in a forked process
-            channel = self._channel = channels.acquire(self.endpoint, loop, tls)
+        channel = self._channel(loop, "")
+        if call.route and channel.route and call.route != channel.route:
+            channel = self._channel(loop, call.route)
         return None if channel.is_refused and self._settings.wire == "auto" else channel
 
     def _taken(self, ask: Ask) -> Answer | None:
@@ -71,6 +75,12 @@ class _Way:
             return ask.result()
         except Refused as refused:
             return self._instead(refused)
+
+    def _channel(self, loop: asyncio.AbstractEventLoop, wanted: str) -> Channel:
+        channel = self._channels.get(wanted)
+        if channel is None or channel.loop is not loop:  # another one in a forked process
+            channel = self._channels[wanted] = channels.acquire(self.endpoint, loop, tls, wanted)
+        return channel
 
     def _instead(self, refused: Refused) -> Answer | None:
         """Return what answers in the place of a socket that is refused; None where HTTP is to be tried.
@@ -87,8 +97,8 @@ class _Way:
         return refused.answer
 
     def _release(self) -> None:
-        channel, self._channel = self._channel, None
-        if channel is not None:
+        held, self._channels = self._channels, {}
+        for channel in held.values():
             channels.release(channel)
 
 
@@ -174,7 +184,7 @@ class Line(_Way):
     def _attempt(self, call: Call, seconds: float) -> Answer:
         channel = self._way(call)
         if channel is not None:
-            (ask,) = self._asked(channel, [call], seconds)
+            (ask,) = self._asked([(channel, call)], seconds)
             if (answer := self._taken(ask)) is not None:
                 return answer
         return self._posted(call, seconds)
@@ -207,8 +217,8 @@ class Line(_Way):
 
     def _attempt_all(self, units: Sequence[Unit], seconds: float) -> list[Answer | Exception]:
         ways = [self._way(unit.call) for unit in units]
-        over = [unit.call for unit, way in zip(units, ways, strict=True) if way is not None]
-        asks = iter(self._asked(self._channel, over, seconds) if over and self._channel is not None else [])
+        over = [(way, unit.call) for unit, way in zip(units, ways, strict=True) if way is not None]
+        asks = iter(self._asked(over, seconds) if over else [])
         outcomes: list[Answer | Exception] = []
         for unit, way in zip(units, ways, strict=True):
             try:
@@ -218,18 +228,19 @@ class Line(_Way):
                 outcomes.append(error)
         return outcomes
 
-    def _asked(self, channel: Channel, calls: Sequence[Call], seconds: float) -> Sequence[Ask]:
-        """Send requests over the socket and return them once each has an answer, or time is up."""
+    def _asked(self, calls: Sequence[tuple[Channel, Call]], seconds: float) -> Sequence[Ask]:
+        """Send requests over sockets and return them once each has an answer, or time is up."""
         bell = threading.Lock()
         bell.acquire()
-        asks = [Ask(call, bell.release) for call in calls]
+        asks = [Ask(call, bell.release) for _, call in calls]
         if len(asks) > 1:
             rung = itertools.count(1)  # its next number is taken by one thread alone
             for ask in asks:
                 ask.wake = lambda: bell.release() if next(rung) == len(asks) else None
         self._under_way = asks
         try:
-            channel.post(asks)
+            for channel in dict.fromkeys(channel for channel, _ in calls):
+                channel.post([ask for ask, (its, _) in zip(asks, calls, strict=True) if its is channel])
             answered = bell.acquire(timeout=seconds)
         except BaseException:
             answered = False
@@ -237,7 +248,7 @@ class Line(_Way):
         finally:
             self._under_way = []
             if not answered:
-                for ask in asks:
+                for ask, (channel, _) in zip(asks, calls, strict=True):
                     channel.forget(ask)
         return asks
 

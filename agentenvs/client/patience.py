@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import secrets
 import time
+from collections.abc import Callable
 
 import httpx
 
@@ -16,10 +17,10 @@ from agentenvs.client.problems import problem_code
 from agentenvs.client.settings import ClientSettings
 from agentenvs.core.errors import ServiceError
 
-AGAIN = frozenset({502, 503, 504})
+AGAIN = frozenset({429, 502, 503, 504})
 """Statuses that say that an attempt may go better."""
 
-WAITED = frozenset({"at_capacity", "draining", "journal_unavailable"})
+WAITED = frozenset({"at_capacity", "draining", "elsewhere", "journal_unavailable", "quota_reached", "too_many_creates"})
 """Problems of a server that is there, and cannot now."""
 
 GOODBYE_SECONDS = 2.0
@@ -32,11 +33,11 @@ class Patience:
     Args:
         host: Who is asked, for messages.
         settings: How often and how long.
-        known: The server has answered before.
+        known: Tells whether the server has answered before.
         once: There is to be no other attempt, and little time.
     """
 
-    def __init__(self, host: str, settings: ClientSettings, *, known: bool, once: bool = False) -> None:
+    def __init__(self, host: str, settings: ClientSettings, known: Callable[[], bool], *, once: bool) -> None:
         self.seconds = min(settings.timeout, GOODBYE_SECONDS) if once else settings.timeout
         """What an attempt may take."""
         self._host = host
@@ -56,9 +57,9 @@ class Patience:
         if isinstance(failed, Answer):
             code = problem_code(failed)
             why = f"status {failed.status}" + (f" ({code})" if code else "")
-            return self._after(why, failed.retry_after, self._known or code in WAITED)
+            return self._after(why, failed.retry_after, self._known() or code in WAITED)
         late = isinstance(failed, httpx.TimeoutException | TimeoutError)
-        return self._after(f"{type(failed).__name__}: {failed}"[:200].rstrip(": "), None, self._known and not late)
+        return self._after(f"{type(failed).__name__}: {failed}"[:200].rstrip(": "), None, self._known() and not late)
 
     def _after(self, why: str, asked: float | None, awaited: bool) -> float:
         self._tries += 1

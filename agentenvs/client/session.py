@@ -9,6 +9,7 @@ lost is sent again as it was, and an answer to anything else is refused.
 
 from __future__ import annotations
 
+import re
 import uuid
 from collections.abc import Mapping
 from typing import Any, NamedTuple, NoReturn
@@ -41,6 +42,8 @@ SESSIONS = "/v1/sessions"
 _GONE = frozenset({"session_unknown", "closed", "expired"})
 """Problems that say that the session is over."""
 _KEPT_RAW = 1_000
+_ROUTE = re.compile(r"([0-9a-f]{8})\.")
+"""Sessions begin with the routing token of the worker that made them."""
 
 
 class Lease(NamedTuple):
@@ -59,18 +62,20 @@ class _Place:
         TypeError: Its name is none.
     """
 
-    __slots__ = ("_fields", "_path")
+    __slots__ = ("_fields", "_path", "_route")
 
     def __init__(self, session: object) -> None:
         if not isinstance(session, str):
             raise TypeError("a session has a name")
         self._path = f"{SESSIONS}/{quote(session, safe='')}"
         self._fields = dump({"session": session})[1:-1]
+        found = _ROUTE.match(session)
+        self._route = "" if found is None else found[1]
 
     def call(self, method: str, path: str, op: str, body: bytes | None = None, **fields: str) -> Call:
         """Return a request of the session; the fields are those that ``path`` holds."""
         more = self._fields if not fields else self._fields + b"," + dump(fields)[1:-1]
-        return Call(method, self._path + path, body, False, op, more)
+        return Call(method, self._path + path, body, False, op, more, self._route)
 
 
 class Session:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Generic, NamedTuple
 
 from agentenvs.client.calls import Answer, Call, Dialogue, T
@@ -91,7 +91,7 @@ def _item(form: dict[str, object]) -> Answer:
 
 
 def units(calls: Sequence[Call], places: Sequence[int], most: int) -> list[Unit]:
-    """Return the requests that ask for some of the calls.
+    """Return the requests that ask for some of the calls; steps go together that one worker has in memory.
 
     Args:
         calls: All of them.
@@ -99,24 +99,34 @@ def units(calls: Sequence[Call], places: Sequence[int], most: int) -> list[Unit]
         most: How many steps a request may have.
     """
     found: list[Unit] = []
-    steps = [place for place in places if calls[place].op == "step"] if most > 1 else []
-    group: list[int] = []
+    groups: dict[str, list[int]] = {}
+    for place in places:
+        if calls[place].op == "step" and most > 1:
+            groups.setdefault(calls[place].route, []).append(place)
+        else:
+            found.append(Unit(calls[place], [place], False))
+    for route, group in groups.items():
+        found += [_together(calls, part, route) for part in _parts(calls, group, most)]
+    return found
+
+
+def _parts(calls: Sequence[Call], places: Sequence[int], most: int) -> Iterator[list[int]]:
+    """Cut steps into requests that are neither too long nor too large."""
+    part: list[int] = []
     size = 0
-    for place in steps:
+    for place in places:
         length = len(calls[place].body or b"")
-        if group and (len(group) >= most or size + length > MOST_BYTES):
-            found.append(_together(calls, group))
-            group, size = [], 0
-        group.append(place)
+        if part and (len(part) >= most or size + length > MOST_BYTES):
+            yield part
+            part, size = [], 0
+        part.append(place)
         size += length
-    if group:
-        found.append(_together(calls, group))
-    single = set(places).difference(steps)
-    return found + [Unit(calls[place], [place], False) for place in places if place in single]
+    if part:
+        yield part
 
 
-def _together(calls: Sequence[Call], places: list[int]) -> Unit:
+def _together(calls: Sequence[Call], places: list[int], route: str) -> Unit:
     if len(places) == 1:
         return Unit(calls[places[0]], places, False)
     body = b'{"items":[%b]}' % b",".join([calls[place].item() for place in places])
-    return Unit(Call("POST", _STEPS, body, op="steps"), places, True)
+    return Unit(Call("POST", _STEPS, body, op="steps", route=route), places, True)
