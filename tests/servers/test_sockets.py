@@ -395,6 +395,7 @@ def test_a_frame_far_too_large_closes_the_socket_alone(served):
         b"GET / HTTP/1.1\r\n\r\n",
         b"\x81\xff" + b"\xff" * 8 + b"\x00" * 4,  # a frame of 2^64 - 1 bytes
     ],
+    ids=["no text", "unmasked", "no opcode", "reserved bits", "HTTP", "endless"],  # a mask is drawn anew each time
 )
 def test_what_is_no_frame_closes_the_socket_alone(served, junk):
     with connect(served) as line, connect(served) as other:
