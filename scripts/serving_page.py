@@ -7,13 +7,9 @@ python scripts/serving_page.py --check    # exit 1 where a table is not what the
 from __future__ import annotations
 
 import argparse
-import ast
-import inspect
 import re
 import sys
 from collections.abc import Iterable
-from dataclasses import MISSING, fields
-from itertools import pairwise
 from pathlib import Path
 
 from agentenvs_servers import settings
@@ -56,24 +52,16 @@ def _routes() -> str:
 
 
 def _limits() -> str:
-    said = _attribute_docs(settings.Settings)
-    rows = [
-        (f"`{field.name}`", f"{field.default:,}", said[field.name])
-        for field in fields(settings.Settings)
-        if field.default is not MISSING and isinstance(field.default, int | float)
-    ]
-    return _table(("setting", "default", "what"), rows)
+    rows = [(f"`{one.name}`", _default(one), one.said, one.allowed) for one in settings.documented()]
+    return _table(("setting", "default", "what", "allowed"), rows)
 
 
-def _attribute_docs(cls: type) -> dict[str, str]:
-    """Return what stands in a string below each attribute of a class."""
-    body = ast.parse(inspect.getsource(cls)).body[0]
-    lines = body.body if isinstance(body, ast.ClassDef) else []
-    found = {}
-    for line, after in pairwise(lines):
-        if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name) and isinstance(after, ast.Expr):
-            found[line.target.id] = " ".join(ast.literal_eval(after.value).split()).replace("``", "`")
-    return found
+def _default(one: settings.Setting) -> str:
+    if one.default is None or one.default == "":
+        return "none"
+    if isinstance(one.default, bool):
+        return str(one.default).lower()
+    return f"{one.default:,}" if isinstance(one.default, int | float) else f"`{one.default}`"
 
 
 def _problems() -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Annotated, Any, Literal
 
@@ -17,11 +17,12 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
 from agentenvs._version import __version__
-from agentenvs_servers import wire
+from agentenvs_servers import metering, wire
+from agentenvs_servers.asgi import address_of
 from agentenvs_servers.bodies import ClientGone
 from agentenvs_servers.documents import DESCRIPTION, answers, document, takes
 from agentenvs_servers.hall import Hall
-from agentenvs_servers.handlers import Answer, Handlers, answered
+from agentenvs_servers.handlers import Answer, Handlers
 from agentenvs_servers.hot import Front
 from agentenvs_servers.problems import MEDIA_TYPE, ProblemError
 from agentenvs_servers.settings import Settings
@@ -120,9 +121,14 @@ def _problem(problem: ProblemError) -> Response:
     return Response(problem.body, problem.status, problem.headers, MEDIA_TYPE)
 
 
-async def _sent(work: Awaitable[Answer]) -> Response:
-    answer = await answered(work)
-    return Response(answer.body, answer.status, dict(answer.headers), answer.media_type)
+def _sending(handlers: Handlers) -> Callable[[Awaitable[Answer]], Awaitable[Response]]:
+    """Return what makes the framework's answer of a handler's."""
+
+    async def sent(work: Awaitable[Answer]) -> Response:
+        answer = await handlers.answered(work)
+        return Response(answer.body, answer.status, dict(answer.headers), answer.media_type)
+
+    return sent
 
 
 def _headers(request: Request) -> dict[bytes, bytes]:
@@ -130,23 +136,37 @@ def _headers(request: Request) -> dict[bytes, bytes]:
 
 
 def _add_public(app: FastAPI, handlers: Handlers) -> None:
+    sent = _sending(handlers)
+
     @app.get("/health", tags=["server"], **answers(wire.HealthReply))
     async def health() -> Response:
         """Whether the process answers."""
-        return await _sent(handlers.health())
+        return await sent(handlers.health())
+
+    @app.get("/ready", tags=["server"], **answers(wire.ReadyReply, "not_ready"))
+    async def ready() -> Response:
+        """Whether the server does all that it should: it takes sessions, and its journal can be written."""
+        return await sent(handlers.ready())
+
+    @app.get("/metrics", tags=["server"], **answers(metering.CONTENT_TYPE, *CONTROL))
+    async def metrics(request: Request) -> Response:
+        """What the server counts, in Prometheus' text format."""
+        return await sent(handlers.metrics(_headers(request)))
 
     @app.get("/v1/envs", tags=["environments"], **answers(wire.EnvsReply, *CONTROL))
     async def envs(request: Request) -> Response:
         """The environments of this server."""
-        return await _sent(handlers.envs(_headers(request)))
+        return await sent(handlers.envs(_headers(request)))
 
     @app.get("/v1/envs/{env:path}", tags=["environments"], **answers(wire.EnvReply, *CONTROL, "env_unknown"))
     async def env(request: Request, env: Annotated[str, Path(description="Id or slug.")]) -> Response:
         """All that may be known of an environment before it is played: spec, splits, options, budgets, score card."""
-        return await _sent(handlers.env(_headers(request), env))
+        return await sent(handlers.env(_headers(request), env))
 
 
 def _add_sessions(app: FastAPI, handlers: Handlers) -> None:
+    sent = _sending(handlers)
+
     made = (
         *CONTROL,
         *BODY,
@@ -154,6 +174,8 @@ def _add_sessions(app: FastAPI, handlers: Handlers) -> None:
         "key_conflict",
         "durability_refused",
         "journal_unavailable",
+        "quota_reached",
+        "too_many_creates",
         "at_capacity",
         "draining",
         "option_refused",
@@ -169,17 +191,17 @@ def _add_sessions(app: FastAPI, handlers: Handlers) -> None:
     )
     async def create(request: Request) -> Response:
         """Make a session with its first episode; a group with ``count`` or ``tasks``."""
-        return await _sent(handlers.create(_headers(request), request.receive))
+        return await sent(handlers.create(_headers(request), request.receive, address_of(request.scope)))
 
     @app.get("/v1/sessions/{session}", tags=["sessions"], **answers(wire.StatusReply, *OPEN, "invalid_request"))
     async def status(request: Request, session: SessionPath) -> Response:
         """How the session stands: episode, turn, last answer; ending and verdict once its episode has ended."""
-        return await _sent(handlers.status(_headers(request), session))
+        return await sent(handlers.status(_headers(request), session))
 
     @app.post("/v1/sessions/{session}/ping", tags=["sessions"], **answers(wire.PingReply, *OPEN, "invalid_request"))
     async def ping(request: Request, session: SessionPath) -> Response:
         """Keep the session alive."""
-        return await _sent(handlers.ping(_headers(request), session))
+        return await sent(handlers.ping(_headers(request), session))
 
     @app.delete(
         "/v1/sessions/{session}",
@@ -194,10 +216,12 @@ def _add_sessions(app: FastAPI, handlers: Handlers) -> None:
         ] = "abandoned",
     ) -> Response:
         """Close the session; closing it again answers the same."""
-        return await _sent(handlers.close(_headers(request), session, ending))
+        return await sent(handlers.close(_headers(request), session, ending))
 
 
 def _add_episodes(app: FastAPI, handlers: Handlers) -> None:
+    sent = _sending(handlers)
+
     reset_may = (*OPEN, *BODY, "key_conflict", "episode_conflict", "episodes_spent", "split_exhausted", "task_unknown")
 
     @app.post(
@@ -208,7 +232,7 @@ def _add_episodes(app: FastAPI, handlers: Handlers) -> None:
     )
     async def reset(request: Request, session: SessionPath) -> Response:
         """End the episode that ``ends`` names and begin another."""
-        return await _sent(handlers.reset(_headers(request), request.receive, session))
+        return await sent(handlers.reset(_headers(request), request.receive, session))
 
     @app.post(
         "/v1/sessions/{session}/step",
@@ -218,7 +242,7 @@ def _add_episodes(app: FastAPI, handlers: Handlers) -> None:
     )
     async def step(request: Request, session: SessionPath) -> Response:
         """Play a turn; the last turn asked again is answered again, byte for byte."""
-        return await _sent(handlers.step(_headers(request), request.receive, session))
+        return await sent(handlers.step(_headers(request), request.receive, session))
 
     @app.post(
         "/v1/steps",
@@ -228,7 +252,7 @@ def _add_episodes(app: FastAPI, handlers: Handlers) -> None:
     )
     async def steps(request: Request) -> Response:
         """Play turns of many sessions; each item is answered, or refused, as its step alone would be."""
-        return await _sent(handlers.steps(_headers(request), request.receive))
+        return await sent(handlers.steps(_headers(request), request.receive))
 
     @app.get(
         "/v1/sessions/{session}/trace",
@@ -241,12 +265,12 @@ def _add_episodes(app: FastAPI, handlers: Handlers) -> None:
         start: Annotated[int, Query(alias="from", ge=1, le=2**53, description="The first turn wanted.")] = 1,
     ) -> Response:
         """The traces of the current episode, for a session that keeps them."""
-        return await _sent(handlers.traces(_headers(request), session, start))
+        return await sent(handlers.traces(_headers(request), session, start))
 
     @app.get(
         "/v1/sessions/{session}/record",
         tags=["episodes"],
-        **answers(None, *SESSION, "episode_unknown", "episode_running", "invalid_request"),
+        **answers("application/jsonl", *SESSION, "episode_unknown", "episode_running", "invalid_request"),
     )
     async def record(
         request: Request,
@@ -254,14 +278,16 @@ def _add_episodes(app: FastAPI, handlers: Handlers) -> None:
         episode: Annotated[str | None, Query(max_length=200, description="The last one where left out.")] = None,
     ) -> Response:
         """The record of an ended episode, as JSON Lines; kept for the retention time after the session is over."""
-        return await _sent(handlers.record(_headers(request), session, episode))
+        return await sent(handlers.record(_headers(request), session, episode))
 
 
 def _add_agent(app: FastAPI, handlers: Handlers) -> None:
+    sent = _sending(handlers)
+
     @app.get("/v1/agent", tags=["agent"], **answers(wire.AgentReply, "unauthorized", *KEPT, "closed", "expired"))
     async def agent(request: Request) -> Response:
         """What the holder of an agent key may see of its episode."""
-        return await _sent(handlers.agent(_headers(request)))
+        return await sent(handlers.agent(_headers(request)))
 
     @app.post(
         "/v1/agent/step",
@@ -271,4 +297,4 @@ def _add_agent(app: FastAPI, handlers: Handlers) -> None:
     )
     async def agent_step(request: Request) -> Response:
         """Play a turn of the key's episode; the same promises as the session's step."""
-        return await _sent(handlers.agent_step(_headers(request), request.receive))
+        return await sent(handlers.agent_step(_headers(request), request.receive))

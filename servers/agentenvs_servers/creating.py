@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 import math
 import zlib
+from collections import Counter as Tally
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
@@ -17,10 +18,12 @@ from agentenvs.core.errors import ConfigError
 from agentenvs.core.sealed import sealed_secret_id
 from agentenvs.core.spec import SplitSpec
 from agentenvs.core.task import TaskRef
+from agentenvs_servers.buckets import Buckets, retry_after
 from agentenvs_servers.dumping import join, spelled
 from agentenvs_servers.journal import operations
 from agentenvs_servers.journal.rows import CreateRow, lookup
 from agentenvs_servers.keeping import Keeper
+from agentenvs_servers.keyring import Tenant
 from agentenvs_servers.presence import Life
 from agentenvs_servers.problems import ProblemError
 from agentenvs_servers.sessions import Session
@@ -54,6 +57,8 @@ class Creates:
         self._made_by: dict[bytes, tuple[str, str]] = {}
         """Key of the create a session in memory came from."""
         self._reserved = 0
+        self._reserved_by: Tally[str] = Tally()
+        self._buckets = Buckets()
 
     def __len__(self) -> int:
         """Return how many are remembered here."""
@@ -73,30 +78,59 @@ class Creates:
         if create.living <= 0:
             del self._creates[name]
 
-    async def create(self, body: CreateBody, tenant: str) -> bytes:
+    async def create(self, body: CreateBody, tenant: Tenant, address: str = "") -> bytes:
         """Make one session, or a group, and return the answer.
 
+        Args:
+            body: What is asked for.
+            tenant: Who asks.
+            address: From where; counts where there are no tokens.
+
         Raises:
-            ProblemError: ``draining``, ``env_unknown``, ``key_conflict``, ``at_capacity``, ``invalid_request``,
-                ``option_refused``, ``task_unknown``, ``sealed_closed``, ``environment_failed``.
+            ProblemError: ``draining``, ``env_unknown``, ``key_conflict``, ``quota_reached``, ``too_many_creates``,
+                ``at_capacity``, ``invalid_request``, ``option_refused``, ``task_unknown``, ``sealed_closed``,
+                ``environment_failed``.
         """
         world = self._hall.world(body.env)
-        name = (tenant, body.key)
+        name = (tenant.name, body.key)
         form = spelled(body.model_dump())
-        known = self._creates.get(name)
-        if known is not None:
-            if known.form != form:
-                raise ProblemError("key_conflict", "it was used for another create")
+        if (known := self._known(name, form)) is not None:
             return await asyncio.shield(known.task)
+        self._slow_down(_count(body), tenant, address)
         kept = self._is_kept(body)
-        if kept and (row := await self._known_create(tenant, body.key)) is not None:
+        if kept and (row := await self._known_create(tenant.name, body.key)) is not None:
             return self._answer_again(row, form)
-        if name in self._creates:  # somebody began it while the journal was asked
-            return await self.create(body, tenant)
-        count = self._admit(body)
-        made = self._creates[name] = _Create(form, self._make(world, body, count, name))
+        if (known := self._known(name, form)) is not None:  # somebody began it while the journal was asked
+            return await asyncio.shield(known.task)
+        count = self._admit(body, tenant)
+        made = self._creates[name] = _Create(form, self._make(world, body, count, tenant))
         made.task.add_done_callback(lambda task: self._made(name, task))
         return await asyncio.shield(made.task)
+
+    def _known(self, name: tuple[str, str], form: bytes) -> _Create | None:
+        """Return a create that is remembered here.
+
+        Raises:
+            ProblemError: ``key_conflict``, where it asked for something else.
+        """
+        known = self._creates.get(name)
+        if known is not None and known.form != form:
+            raise ProblemError("key_conflict", "it was used for another create")
+        return known
+
+    def _slow_down(self, count: int, tenant: Tenant, address: str) -> None:
+        """Let a tenant, or an address where nobody has a name, make so many sessions in so much time.
+
+        Raises:
+            ProblemError: ``too_many_creates``.
+        """
+        settings = self._hall.settings
+        rate = tenant.creates_per_second or settings.creates_per_second
+        burst = settings.creates_burst if tenant.creates_per_second is None else max(tenant.creates_per_second, 1.0)
+        name = f"tenant {tenant.name}" if tenant.name else f"address {address}"
+        wait = self._buckets.take(name, count, rate=rate, burst=burst, now=self._hall.now())
+        if wait > 0:
+            raise ProblemError("too_many_creates", f"{rate:g} a second in the long run", headers=retry_after(wait))
 
     def _is_kept(self, body: CreateBody) -> bool:
         """Return whether a create asks for sessions that are kept in the journal.
@@ -130,11 +164,11 @@ class Creates:
         if task.cancelled() or task.exception() is not None or kept:
             del self._creates[name]
 
-    def _admit(self, body: CreateBody) -> int:
+    def _admit(self, body: CreateBody, tenant: Tenant) -> int:
         """Return how many sessions a create asks for, where there is room."""
         if self._hall.draining:
             raise ProblemError("draining", headers={"Retry-After": "1"})
-        count = len(body.tasks) if body.tasks is not None else body.count or 1
+        count = _count(body)
         if count > self._hall.settings.max_group:
             raise ProblemError(
                 "invalid_request", f"{count} sessions at once; the limit is {self._hall.settings.max_group}"
@@ -143,8 +177,27 @@ class Creates:
             raise ProblemError("invalid_request", f"ttl: the limit is {self._hall.settings.max_idle_ttl} seconds")
         if len(self._hall.open) + self._reserved + count > self._hall.settings.max_sessions:
             raise self._at_capacity(len(self._hall.open), count)
+        quota = self._quota(tenant)
+        if quota is not None and (mine := self._open_of(tenant.name)) + self._reserved_by[tenant.name] + count > quota:
+            raise self._quota_reached(mine, count, quota)
         self._reserved += count
+        self._reserved_by[tenant.name] += count
         return count
+
+    def _quota(self, tenant: Tenant) -> int | None:
+        return tenant.max_sessions or self._hall.settings.max_tenant_sessions
+
+    def _open_of(self, tenant: str, *, memory: bool = False) -> int:
+        """Return how many sessions of a tenant are open in this process; in its memory alone, where asked for those."""
+        mine = (session for session in self._hall.open if session.tenant == tenant)
+        return sum(session.keeper is None or not memory for session in mine)
+
+    def _quota_reached(self, open_: int, more: int, quota: int) -> ProblemError:
+        return ProblemError(
+            "quota_reached",
+            f"{open_} of {quota} are open, and {more} more were asked for",
+            headers={"Retry-After": str(self._next_slot())},
+        )
 
     def _at_capacity(self, open_: int, more: int) -> ProblemError:
         return ProblemError(
@@ -159,7 +212,8 @@ class Creates:
         soonest = min((min(session.left(now)) for session in self._hall.open), default=0.0)
         return min(max(math.ceil(soonest), 1), 30)
 
-    async def _make(self, world: World, body: CreateBody, count: int, name: tuple[str, str]) -> bytes:
+    async def _make(self, world: World, body: CreateBody, count: int, tenant: Tenant) -> bytes:
+        name = (tenant.name, body.key)
         tasks: list[TaskBody | None] = list(body.tasks) if body.tasks is not None else [body.task] * count
         made: list[Session] = []
         answers: list[bytes] = []
@@ -169,7 +223,7 @@ class Creates:
                 made.append(session)
                 answers.append(answer)
                 await asyncio.sleep(0)  # a large group must not keep the others waiting
-            if (known := await self._written(made, body, name)) is not None:
+            if (known := await self._written(made, body, tenant)) is not None:
                 await self._unmake(made)
                 return self._answer_again(known, spelled(body.model_dump()))
         except BaseException:
@@ -177,6 +231,9 @@ class Creates:
             raise
         finally:
             self._reserved -= count
+            self._reserved_by[tenant.name] -= count
+            if not self._reserved_by[tenant.name]:
+                del self._reserved_by[tenant.name]
         for session in made:
             self._hall.adopt(session)
             if session.keeper is None:
@@ -185,27 +242,34 @@ class Creates:
         single = body.tasks is None and body.count is None
         return answers[0] if single else b'{"sessions":[%b]}' % b",".join(answers)
 
-    async def _written(self, made: list[Session], body: CreateBody, name: tuple[str, str]) -> CreateRow | None:
+    async def _written(self, made: list[Session], body: CreateBody, tenant: Tenant) -> CreateRow | None:
         """Write a create to the journal, and return what is there where another worker was faster.
 
         Raises:
-            ProblemError: ``at_capacity`` or ``journal_unavailable``.
+            ProblemError: ``at_capacity``, ``quota_reached`` or ``journal_unavailable``.
         """
-        if self._hall.journal is None or not self._is_kept(body):
+        journal, quota = self._hall.journal, self._quota(tenant)
+        if journal is None:
             return None
-        tenant, key = name
+        if quota is not None:
+            quota -= self._open_of(tenant.name, memory=True)
+        if not self._is_kept(body):
+            if quota is not None and (kept := await journal.do(operations.open_sessions, tenant.name)) > quota:
+                raise self._quota_reached(kept, len(made), quota)
+            return None
         single = body.tasks is None and body.count is None
         form = hashlib.sha256(spelled(body.model_dump())).digest()
-        rows = [session.rows(tenant, key, place) for place, session in enumerate(made)]
+        rows = [session.rows(body.key, place) for place, session in enumerate(made)]
         room = self._hall.settings.max_sessions
         strict = body.durability == "strict"
         try:
-            new = await self._hall.journal.do_now(
-                operations.insert_create, (tenant, key, form, single), rows, room, None, strict=strict
-            )
+            create = (tenant.name, body.key, form, single)
+            new = await journal.do_now(operations.insert_create, create, rows, room, quota, strict=strict)
         except operations.Full as full:
+            if full.tenant and quota is not None:
+                raise self._quota_reached(full.open, len(made), quota) from full
             raise self._at_capacity(full.open, len(made)) from full
-        return None if new else await self._known_create(tenant, key)
+        return None if new else await self._known_create(tenant.name, body.key)
 
     async def _unmake(self, made: list[Session]) -> None:
         for session in made:
@@ -247,9 +311,11 @@ class Creates:
     ) -> tuple[Session, bytes]:
         split = world.sealed(task) if body.tasks is None else None
         ref = world.ref(task) if split is None else await self._sealed(world, body, split, name)
-        return await self._begun(world, body, ref, sealed=split is not None)
+        return await self._begun(world, body, ref, name[0], sealed=split is not None)
 
-    async def _begun(self, world: World, body: CreateBody, ref: TaskRef, *, sealed: bool) -> tuple[Session, bytes]:
+    async def _begun(
+        self, world: World, body: CreateBody, ref: TaskRef, tenant: str, *, sealed: bool
+    ) -> tuple[Session, bytes]:
         env = await self._hall.tools.caller.call(world, world.make, body.options)
         life = Life(self._hall.now(), body.ttl or self._hall.settings.idle_ttl, self._hall.settings.absolute_ttl)
         secret = self._hall.tools.names.session()
@@ -257,9 +323,15 @@ class Creates:
         if self._hall.journal is not None and self._is_kept(body):
             keeper = Keeper(self._hall.journal, secret, strict=body.durability == "strict")
         session = Session(secret, world, env, life, traced=body.trace, tools=self._hall.tools, keeper=keeper)
+        session.tenant = tenant
         session.sealed = sealed
         try:
             return session, await session.begin(ref, body.player)
         except BaseException:
             await self._hall.tools.caller.call(env, env.close)
             raise
+
+
+def _count(body: CreateBody) -> int:
+    """Return how many sessions a create asks for."""
+    return len(body.tasks) if body.tasks is not None else body.count or 1

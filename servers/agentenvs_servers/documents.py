@@ -32,12 +32,12 @@ def takes(model: type[wire.Wire]) -> dict[str, Any]:
 
 
 def answers(
-    models: type[wire.Wire] | Sequence[type[wire.Wire]] | None, *codes: str, status: int = 200
+    models: type[wire.Wire] | Sequence[type[wire.Wire]] | str, *codes: str, status: int = 200
 ) -> dict[str, Any]:
     """Return the arguments of a route that answers a message, or one of several, or problems.
 
     Args:
-        models: The message; None for a record.
+        models: The message; the media type of what is no JSON.
         *codes: Codes of the problems.
         status: Where all is well.
     """
@@ -56,9 +56,9 @@ def answers(
     return {"responses": found, "response_class": Response}
 
 
-def _content(models: type[wire.Wire] | Sequence[type[wire.Wire]] | None) -> dict[str, Any]:
-    if models is None:
-        return {"application/jsonl": {"schema": {"type": "string"}}}
+def _content(models: type[wire.Wire] | Sequence[type[wire.Wire]] | str) -> dict[str, Any]:
+    if isinstance(models, str):
+        return {models: {"schema": {"type": "string"}}}
     if isinstance(models, type):
         return {"application/json": {"schema": {"$ref": _REFERENCE.format(model=models.__name__)}}}
     options = [{"$ref": _REFERENCE.format(model=model.__name__)} for model in models]

@@ -10,16 +10,19 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Coroutine, Mapping
+from time import perf_counter
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, cast
 
 from pydantic import Field, ValidationError
 
 from agentenvs.core.verdict import Ending
-from agentenvs_servers import batches, bodies
+from agentenvs_servers import batches, bodies, logs
+from agentenvs_servers.auth import Pass
 from agentenvs_servers.dumping import dump
 from agentenvs_servers.failures import told
 from agentenvs_servers.hall import Hall
 from agentenvs_servers.problems import ProblemError
+from agentenvs_servers.requests import Request, current
 from agentenvs_servers.wire import CreateBody, EpisodeId, ResetBody, SessionName, StepItem, Wire
 
 MOST_ID = 2**53
@@ -29,6 +32,8 @@ Fields: TypeAlias = dict[str, Any]
 Work: TypeAlias = Coroutine[Any, Any, bytes]
 
 _ID = re.compile(r'\s*\{\s*"id"\s*:\s*(0|[1-9]\d{0,14})\s*[,}]', re.ASCII)
+
+_DOORS = {"step": "socket", "steps": "batch"}
 
 log = logging.getLogger("agentenvs.server")
 
@@ -128,12 +133,15 @@ class Desk:
 
     Args:
         hall: The sessions.
-        tenant: Who asks.
+        entered: What its socket was opened with.
+        address: Of the client.
     """
 
-    def __init__(self, hall: Hall, tenant: str) -> None:
+    def __init__(self, hall: Hall, entered: Pass, address: str) -> None:
         self._hall = hall
-        self._tenant = tenant
+        self._entered = entered
+        self._address = address
+        self._metrics = hall.metrics
         self._ops: Mapping[str, Callable[[Fields], Work]] = {
             "close": self._close,
             "create": self._create,
@@ -150,17 +158,33 @@ class Desk:
 
     async def answer(self, frame: Frame) -> bytes:
         """Return the answer to a request; whatever goes wrong is one too."""
+        began = perf_counter()
+        request = Request()
+        current.set(request)
+        status, answer = await self._answered(frame)
+        took = perf_counter() - began
+        name = frame.op if frame.op in self._ops else "(unknown)"
+        route = self._metrics.route(f"WS {name}", _DOORS.get(name))
+        route.answered(status, took)
+        if logs.access.isEnabledFor(logging.INFO):
+            logs.told_of(request, route.name, status, took)
+        return answer
+
+    async def _answered(self, frame: Frame) -> tuple[int, bytes]:
         try:
+            self._entered.tenant()
             op = self._ops.get(frame.op)
             if op is None:
                 raise ProblemError("invalid_request", f"op: one of {', '.join(self._ops)}")
             body = await op(frame.fields)
-            return b'{"id":%d,"status":%d,"body":%b}' % (frame.id, 201 if frame.op == "create" else 200, body)
+            status = 201 if frame.op == "create" else 200
+            return status, b'{"id":%d,"status":%d,"body":%b}' % (frame.id, status, body)
         except ProblemError as problem:
-            return refusal(frame.id, problem)
+            self._metrics.problems.add(problem.code)
+            return problem.status, refusal(frame.id, problem)
         except Exception as error:  # noqa: BLE001 - boundary: nothing of a failure's words may reach a client
             log.error("a request on a socket failed: %s", told(error))
-            return refusal(frame.id, ProblemError("internal"))
+            return 500, refusal(frame.id, ProblemError("internal"))
 
     async def _step(self, fields: Fields) -> bytes:
         step = batches.step_of(fields)
@@ -173,7 +197,7 @@ class Desk:
         return await batches.play(self._hall, batches.parse(fields, self._hall.settings.max_batch))
 
     async def _create(self, fields: Fields) -> bytes:
-        return await self._hall.create(_parsed(CreateBody, fields), self._tenant)
+        return await self._hall.create(_parsed(CreateBody, fields), self._entered.tenant(), self._address)
 
     async def _reset(self, fields: Fields) -> bytes:
         frame = _parsed(ResetFrame, fields)

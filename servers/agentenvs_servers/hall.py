@@ -21,16 +21,20 @@ from types import TracebackType
 from typing import Any
 
 from agentenvs.core.verdict import Ending
+from agentenvs_servers import telling
 from agentenvs_servers.creating import Creates
 from agentenvs_servers.failures import told
 from agentenvs_servers.journal import operations
 from agentenvs_servers.journal.rows import lookup
 from agentenvs_servers.keeping import Journal, Keeper
+from agentenvs_servers.keyring import Keyring, Tenant
+from agentenvs_servers.metering import Metrics
 from agentenvs_servers.names import is_agent_key, is_session
 from agentenvs_servers.presence import LOST, TOUCH_SLACK, Life
 from agentenvs_servers.problems import ProblemError
 from agentenvs_servers.sessions import Session
 from agentenvs_servers.settings import Settings
+from agentenvs_servers.siblings import Siblings
 from agentenvs_servers.tools import Tools
 from agentenvs_servers.wire import CreateBody
 from agentenvs_servers.worlds import Caller, World
@@ -94,7 +98,13 @@ class Hall:
         self.journal = journal
         self.draining = False
         self.now = clock
-        self.tools = Tools(settings, Caller(settings.blocking_threads), clock)
+        self.metrics = Metrics()
+        self.siblings = Siblings()
+        self.keyring = Keyring(settings.tokens, settings.token_file)
+        self.connections: Callable[[], int] = lambda: 0
+        """How many connections the server has."""
+        self.tools = Tools(settings, Caller(settings.blocking_threads), clock, self.metrics)
+        self.tools.names.route = settings.route + self.tools.names.route[len(settings.route) :]
         if journal is not None:
             self.tools.names.route = journal.route
         self.tools.make_room = lambda: self._forget(self.now())
@@ -121,15 +131,16 @@ class Hall:
 
     # ---- create ----------------------------------------------------------------------------------------------------
 
-    async def create(self, body: CreateBody, tenant: str) -> bytes:
+    async def create(self, body: CreateBody, tenant: Tenant, address: str = "") -> bytes:
         """Make one session, or a group, and return the answer; see :class:`~agentenvs_servers.creating.Creates`."""
         await self.sweep()
-        return await self.creates.create(body, tenant)
+        return await self.creates.create(body, tenant, address)
 
     def adopt(self, session: Session) -> None:
         """Take a session that was made."""
         session.touched = self.now()
         self._open[lookup(session.name)] = session
+        self.metrics.made.add(session.world.spec.id, session.tenant)
 
     # ---- find ------------------------------------------------------------------------------------------------------
 
@@ -282,6 +293,7 @@ class Hall:
         secret = lookup(session.name)
         if session.over is not None and self._open.pop(secret, None) is not None:
             self._past[secret] = session
+            self.metrics.over.add(session.world.spec.id, session.over[0])
             self.tools.kept_bytes += session.weight - session.record_bytes
 
     async def sweep(self, *, now: bool = False) -> None:
@@ -323,6 +335,7 @@ class Hall:
         for session in sorted(idle, key=lambda session: session.touched)[:over]:
             del self._open[lookup(session.name)]
             self.forget_agents(session)
+            self.metrics.aside.add()
             # Its turns are in the journal; what it was touched by last must be too, or it expires too early.
             self._spawn(self._quietly(self._aside(session)))
 
@@ -365,8 +378,12 @@ class Hall:
     async def run(self) -> None:
         """Sweep for ever; the server's background task."""
         while True:
+            due = time.monotonic() + SWEEP_SECONDS
             await asyncio.sleep(SWEEP_SECONDS)
+            self.metrics.loop_lag = max(time.monotonic() - due, 0.0)
             try:
+                self.keyring.poll()
+                self.siblings.publish(telling.families(self))
                 await self.sweep(now=True)
             except Exception as error:  # noqa: BLE001 - boundary: sessions must expire whatever happens
                 log.error("a sweep failed: %s", told(error))

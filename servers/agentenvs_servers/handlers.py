@@ -9,11 +9,13 @@ from collections.abc import Awaitable, Mapping
 from typing import NamedTuple, cast
 
 from agentenvs.core.verdict import Ending
-from agentenvs_servers import auth, batches, bodies
+from agentenvs_servers import auth, batches, bodies, metering
 from agentenvs_servers.bodies import Receive
 from agentenvs_servers.dumping import dump
 from agentenvs_servers.hall import Hall
 from agentenvs_servers.problems import MEDIA_TYPE, ProblemError
+from agentenvs_servers.readiness import Readiness
+from agentenvs_servers.telling import Teller
 from agentenvs_servers.wire import AgentStepBody, CreateBody, ResetBody, StepBody
 
 JSON_TYPE = "application/json"
@@ -31,14 +33,6 @@ class Answer(NamedTuple):
     headers: Mapping[str, str] = {}
 
 
-async def answered(work: Awaitable[Answer]) -> Answer:
-    """Return the answer of a handler; a problem is one too."""
-    try:
-        return await work
-    except ProblemError as problem:
-        return Answer(problem.status, problem.body, MEDIA_TYPE, problem.headers)
-
-
 class Handlers:
     """The routes of the native protocol.
 
@@ -49,68 +43,93 @@ class Handlers:
     def __init__(self, hall: Hall) -> None:
         self.hall = hall
         self._settings = hall.settings
+        self._readiness = Readiness(hall)
+        self._teller = Teller(hall)
+
+    async def answered(self, work: Awaitable[Answer]) -> Answer:
+        """Return the answer of a handler; a problem is one too."""
+        try:
+            return await work
+        except ProblemError as problem:
+            self.hall.metrics.problems.add(problem.code)
+            return Answer(problem.status, problem.body, MEDIA_TYPE, problem.headers)
 
     async def health(self) -> Answer:
         """Say that the process answers."""
         return Answer(200, b'{"status":"healthy"}')
 
+    async def ready(self) -> Answer:
+        """Say whether the server does all that it should.
+
+        Raises:
+            ProblemError: ``not_ready``; the detail says why.
+        """
+        if reasons := await self._readiness.reasons():
+            raise ProblemError("not_ready", "; ".join(reasons), headers={"Retry-After": "1"})
+        return Answer(200, b'{"status":"ready"}')
+
+    async def metrics(self, headers: Headers) -> Answer:
+        """Tell what was counted."""
+        auth.metrics(headers, self.hall.keyring)
+        return Answer(200, await self._teller.text(), metering.CONTENT_TYPE)
+
     async def envs(self, headers: Headers) -> Answer:
         """List the environments."""
-        auth.control(headers, self._settings)
+        auth.control(headers, self.hall.keyring)
         return Answer(200, dump({"envs": [world.line() for world in self.hall.worlds.values()]}))
 
     async def env(self, headers: Headers, name: str) -> Answer:
         """Describe an environment."""
-        auth.control(headers, self._settings)
+        auth.control(headers, self.hall.keyring)
         return Answer(200, dump(self.hall.world(name).describe()))
 
-    async def create(self, headers: Headers, receive: Receive) -> Answer:
-        """Make sessions."""
-        tenant = auth.control(headers, self._settings)
+    async def create(self, headers: Headers, receive: Receive, address: str = "") -> Answer:
+        """Make sessions; the address is that of the client."""
+        tenant = auth.control(headers, self.hall.keyring)
         body = bodies.parse(CreateBody, await bodies.read(receive, headers, self._settings))
-        return Answer(201, await self.hall.create(body, tenant))
+        return Answer(201, await self.hall.create(body, tenant, address))
 
     async def reset(self, headers: Headers, receive: Receive, session: str) -> Answer:
         """Begin another episode."""
-        auth.control(headers, self._settings)
+        auth.control(headers, self.hall.keyring)
         async with self.hall.using(session) as found:
             body = bodies.parse(ResetBody, await bodies.read(receive, headers, self._settings))
             return Answer(200, await found.reset(body))
 
     async def step(self, headers: Headers, receive: Receive, session: str) -> Answer:
         """Play a turn."""
-        auth.control(headers, self._settings)
+        auth.control(headers, self.hall.keyring)
         async with self.hall.using(session) as found:
             body = bodies.parse(StepBody, await bodies.read(receive, headers, self._settings))
             return Answer(200, await found.play(body.episode, body.turn, body.action, trace=body.trace))
 
     async def steps(self, headers: Headers, receive: Receive) -> Answer:
         """Play turns of many sessions."""
-        auth.control(headers, self._settings)
+        auth.control(headers, self.hall.keyring)
         form = bodies.loads(await bodies.read(receive, headers, self._settings))
         return Answer(200, await batches.play(self.hall, batches.parse(form, self._settings.max_batch)))
 
     async def status(self, headers: Headers, session: str) -> Answer:
         """Tell how a session stands."""
-        auth.control(headers, self._settings)
+        auth.control(headers, self.hall.keyring)
         async with self.hall.using(session) as found:
             return Answer(200, await found.status())
 
     async def traces(self, headers: Headers, session: str, start: int) -> Answer:
         """Return past traces."""
-        auth.control(headers, self._settings)
+        auth.control(headers, self.hall.keyring)
         async with self.hall.using(session) as found:
             return Answer(200, await found.traces(start))
 
     async def record(self, headers: Headers, session: str, episode: str | None) -> Answer:
         """Return a record."""
-        auth.control(headers, self._settings)
+        auth.control(headers, self.hall.keyring)
         async with self.hall.using(session) as found:
             return Answer(200, await found.record(episode), RECORD_TYPE)
 
     async def ping(self, headers: Headers, session: str) -> Answer:
         """Keep a session alive."""
-        auth.control(headers, self._settings)
+        auth.control(headers, self.hall.keyring)
         async with self.hall.using(session) as found:
             found.must_be_open()
         idle, absolute = self.hall.left(found)
@@ -118,7 +137,7 @@ class Handlers:
 
     async def close(self, headers: Headers, session: str, ending: str) -> Answer:
         """Close a session; a closed one answers the same again."""
-        auth.control(headers, self._settings)
+        auth.control(headers, self.hall.keyring)
         async with self.hall.using(session) as found:
             if found.over is not None and found.over[0] == "expired":
                 found.must_be_open()

@@ -1,25 +1,38 @@
 """The routes that a run spends its time in, as plain ASGI in front of the framework: steps, batches, the socket.
 
 A step through the framework costs five times what it costs here. Everything else passes through; so does a step whose
-address is odd. It is also the outermost boundary: whatever fails behind it is logged and answered as a problem.
+address is odd. It is also the outermost boundary: whatever fails behind it is logged and answered as a problem, and
+every request is counted here, by its route.
+
+A request has an id: its client's ``X-Request-ID``, or one made here. It is answered back as a header, but not with
+steps that went well and whose client sent none; it stands in no body.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping, MutableMapping
+from time import perf_counter
+from typing import Any
 
-from agentenvs_servers import sockets
+from agentenvs_servers import logs, sockets
 from agentenvs_servers.asgi import App, Receive, Scope, Send
 from agentenvs_servers.bodies import ClientGone
 from agentenvs_servers.failures import told
-from agentenvs_servers.handlers import Answer, Handlers, answered
+from agentenvs_servers.handlers import Answer, Handlers
+from agentenvs_servers.metering import Route
 from agentenvs_servers.problems import MEDIA_TYPE, ProblemError
+from agentenvs_servers.requests import Request, current
 
 _PREFIX = "/v1/sessions/"
 _SUFFIX = "/step"
 _AGENT_STEP = "/v1/agent/step"
 _STEPS = "/v1/steps"
+
+_METHODS = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
+
+GONE = 499
+"""What a request is counted as whose client went away before it had sent it."""
 
 log = logging.getLogger("agentenvs.server")
 
@@ -35,54 +48,89 @@ class Front:
     def __init__(self, app: App, handlers: Handlers) -> None:
         self.app = app
         self.handlers = handlers
+        self._metrics = metrics = handlers.hall.metrics
+        self._step = metrics.route("POST /v1/sessions/{session}/step", "http")
+        self._steps = metrics.route("POST /v1/steps", "batch")
+        self._agent_step = metrics.route("POST /v1/agent/step", "agent")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
-        work = self._hot(scope, receive) if scope["type"] == "http" and scope["method"] == "POST" else None
-        if work is None:
-            await self._through(scope, receive, send)
+        if scope["type"] != "http":
+            await self._other(scope, receive, send)
             return
+        began = perf_counter()
+        headers = dict(scope["headers"])
+        request = Request(headers.get(b"x-request-id"))
+        current.set(request)
+        hot = self._hot(scope["path"], headers, receive) if scope["method"] == "POST" else None
+        if hot is None:
+            await self._through(scope, receive, send, request, began)
+            return
+        route, work = hot
         try:
-            answer = await answered(work)
+            answer = await self.handlers.answered(work)
         except ClientGone:
+            self._answered(request, route, GONE, began)
             return
         except Exception as error:  # noqa: BLE001 - boundary: nothing of a failure's words may reach a client
             log.error("a step failed: %s", told(error))
             problem = ProblemError("internal")
             answer = Answer(problem.status, problem.body, MEDIA_TYPE)
-        await reply(answer, send)
+        self._answered(request, route, answer.status, began)
+        await reply(answer, send, request)
 
-    async def _through(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _other(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "websocket" and scope["path"] == sockets.PATH:
             await sockets.serve(self.handlers.hall, scope, receive, send)
-            return
-        if scope["type"] != "http":
+        else:
             await self.app(scope, receive, send)
-            return
+
+    async def _through(self, scope: Scope, receive: Receive, send: Send, request: Request, began: float) -> None:
+        status = GONE
+
+        async def sending(message: MutableMapping[str, Any]) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = [*message.get("headers", ()), (b"x-request-id", request.id.encode())]
+            await send(message)
+
         try:
-            await self.app(scope, receive, send)
+            await self.app(scope, receive, sending)
         except Exception as error:  # noqa: BLE001 - boundary: the framework has answered it, and would have it logged
             log.error("a request failed: %s", told(error))
+        template = getattr(scope.get("route"), "path", "(none)").replace(":path}", "}")
+        method = scope["method"] if scope["method"] in _METHODS else "(other)"
+        self._answered(request, self._metrics.route(f"{method} {template}"), status, began)
 
-    def _hot(self, scope: Scope, receive: Receive) -> Awaitable[Answer] | None:
-        path: str = scope["path"]
+    def _answered(self, request: Request, route: Route, status: int, began: float) -> None:
+        took = perf_counter() - began
+        route.answered(status, took)
+        if logs.access.isEnabledFor(logging.INFO):
+            logs.told_of(request, route.name, status, took)
+
+    def _hot(
+        self, path: str, headers: Mapping[bytes, bytes], receive: Receive
+    ) -> tuple[Route, Awaitable[Answer]] | None:
         if path == _STEPS:
-            return self.handlers.steps(dict(scope["headers"]), receive)
+            return self._steps, self.handlers.steps(headers, receive)
         if path == _AGENT_STEP:
-            return self.handlers.agent_step(dict(scope["headers"]), receive)
+            return self._agent_step, self.handlers.agent_step(headers, receive)
         if path.startswith(_PREFIX) and path.endswith(_SUFFIX):
             session = path[len(_PREFIX) : -len(_SUFFIX)]
             if session and "/" not in session:
-                return self.handlers.step(dict(scope["headers"]), receive, session)
+                return self._step, self.handlers.step(headers, receive, session)
         return None
 
 
-async def reply(answer: Answer, send: Send) -> None:
+async def reply(answer: Answer, send: Send, request: Request) -> None:
     """Send an answer."""
     headers = [
         (b"content-type", answer.media_type.encode("latin-1")),
         (b"content-length", str(len(answer.body)).encode("latin-1")),
         *((name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in answer.headers.items()),
     ]
+    if request.is_given or answer.status >= 400:
+        headers.append((b"x-request-id", request.id.encode("ascii")))
     await send({"type": "http.response.start", "status": answer.status, "headers": headers})
     await send({"type": "http.response.body", "body": answer.body})

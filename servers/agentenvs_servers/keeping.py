@@ -40,6 +40,7 @@ from agentenvs_servers.journal.rows import (
     answer_digest,
     lookup,
 )
+from agentenvs_servers.journal.stats import Stats
 from agentenvs_servers.journal.writing import JournalDown, TurnRow, Writer
 from agentenvs_servers.problems import ProblemError
 from agentenvs_servers.wire import PlayerBody
@@ -73,13 +74,19 @@ class Journal:
         self.worker = secrets.randbits(62)
         self._opened = opened
         self._writer: Writer | None = None
+        self.stats = Stats()
 
     @property
     def writer(self) -> Writer:
         """The writer; started when it is first used, since it belongs to an event loop."""
         if self._writer is None:
-            self._writer = Writer(self._opened, asyncio.get_running_loop())
+            self._writer = Writer(self._opened, asyncio.get_running_loop(), self.stats)
         return self._writer
+
+    @property
+    def waiting(self) -> int:
+        """How many requests wait to be written, about."""
+        return 0 if self._writer is None else self._writer.waiting
 
     async def do(self, operation: Callable[..., T], *arguments: Any, strict: bool = False) -> T:
         """Return what an operation does in a transaction of its group.

@@ -93,6 +93,8 @@ class Presence(ABC):
         self.agents: list[bytes] = []
         """Digests of the agent keys of its episodes."""
         self.keeper = keeper
+        self.tenant = ""
+        """Name of the token that made it."""
         self.sealed = False
         """Whether its one scenario is sealed."""
         self._env = env
@@ -236,6 +238,7 @@ class Presence(ABC):
         except ProblemError as problem:
             if problem.code in LOST:
                 self._lost = problem
+                self._tools.metrics.lost.add(problem.code)
                 log.error("a session is lost: %s: %s", problem.code, problem.detail)
                 await self.drop_world()
             raise
@@ -251,6 +254,7 @@ class Presence(ABC):
         began = perf_counter()
         self._current = await rebuild(env, loaded, caller, sealed=self.sealed)
         keeper.spent = perf_counter() - began
+        self._tools.metrics.rebuilds.observe(keeper.spent)
         self._stale = False
         self._register(self._current)
 
@@ -261,6 +265,7 @@ class Presence(ABC):
         slack = 0.0 if self.keeper is None or not self.keeper.journal.shared else TOUCH_SLACK
         self.touched = max(self.touched, clock + loaded.touched + slack)
         self._begun = loaded.begun
+        self.tenant = loaded.session.tenant
         split = self.world.splits.get(loaded.episode.split)
         self.sealed = split is not None and split.sealed
         self.records = OrderedDict.fromkeys(loaded.recorded)

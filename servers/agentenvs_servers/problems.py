@@ -63,12 +63,16 @@ CATALOGUE: Mapping[str, Kind] = {
     "invalid_request": Kind(422, "The request makes no sense", "GET /openapi.json has the form of every request"),
     "task_unknown": Kind(422, "No such scenario", "GET /v1/envs/{env} lists splits and sizes"),
     "option_refused": Kind(422, "An option is refused", "GET /v1/envs/{env} lists the options"),
+    "quota_reached": Kind(429, "The tenant has all its sessions", "close some, or try again later"),
+    "too_many_creates": Kind(429, "Sessions are made too fast", "wait as Retry-After says; reset sessions you have"),
     "head_too_large": Kind(431, "The head of the request is too large", "send a shorter address and fewer headers"),
     "internal": Kind(500, "The server failed", "report it with the server's log"),
     "environment_failed": Kind(500, "The environment failed", "the episode counts as aborted; reset or close"),
     "at_capacity": Kind(503, "All session slots are taken", "close sessions, or try again later"),
     "elsewhere": Kind(503, "Another worker has the session", "ask again, by a proxy that keeps sessions together"),
     "journal_unavailable": Kind(503, "The journal cannot be used now", "ask again; nothing was done"),
+    "too_many_connections": Kind(503, "All connections are taken", "share a socket, or try again later"),
+    "not_ready": Kind(503, "The server is not ready", "ask another, or this one later"),
     "draining": Kind(503, "The server is stopping", "go on elsewhere; running requests are still answered"),
 }
 

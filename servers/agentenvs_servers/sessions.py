@@ -169,6 +169,7 @@ class Session(Presence):
                 return answer, None
             began = perf_counter()
             played = _play_inline(playing, turn, said, action)
+            self.world.turns += 1
             if self.keeper is not None:
                 self.keeper.spent += perf_counter() - began
                 pending = self.keeper.turn(playing, self._committed)
@@ -324,6 +325,7 @@ class Session(Presence):
                 return
             turns = loaded.turns[-1].turn if loaded.turns else 0 if loaded.saved is None else loaded.saved.turn
             await self.keeper.over(Ended(loaded.episode.id, turns, "aborted", None), how, b"")
+            self._tools.metrics.episodes.add(self.world.spec.id, "aborted")
             self.over = (how, now)
 
     # ---- what others ask of it -------------------------------------------------------------------------------------
@@ -338,11 +340,10 @@ class Session(Presence):
             code = "closed" if self.over is None else self.over[0]
             raise ProblemError(code, "the episode of this key is over", fix="ask for the key of another episode")
 
-    def rows(self, tenant: str, key: str, place: int) -> tuple[SessionRow, EpisodeRow]:
+    def rows(self, key: str, place: int) -> tuple[SessionRow, EpisodeRow]:
         """Return the session and its first episode as the journal keeps them.
 
         Args:
-            tenant: Who made it.
             key: Of the create.
             place: In the answer to the create.
         """
@@ -350,7 +351,7 @@ class Session(Presence):
         row = SessionRow(
             id=lookup(self.name),
             name=self.name,
-            tenant=tenant,
+            tenant=self.tenant,
             create_key=key,
             place=place,
             env=spec.id,
@@ -425,6 +426,7 @@ class Session(Presence):
     def _put_by(self, ended: Ended) -> None:
         """Keep the record of an episode that is over."""
         tools = self._tools
+        tools.metrics.episodes.add(self.world.spec.id, ended.ending)
         if self.keeper is not None:
             self.records[ended.id] = None
         elif ended.record is not None:
@@ -461,6 +463,7 @@ class Session(Presence):
             answer = _play_inline(playing, turn, said, action)
         else:
             answer = await self._play_elsewhere(playing, turn, said, action)
+        self.world.turns += 1
         if self.keeper is not None:
             self.keeper.spent += perf_counter() - began
             await self._written(self.keeper.turn(playing))

@@ -15,7 +15,7 @@ import logging
 from urllib.parse import urlsplit
 
 from agentenvs_servers import auth, frames
-from agentenvs_servers.asgi import Receive, Scope, Send
+from agentenvs_servers.asgi import Receive, Scope, Send, address_of
 from agentenvs_servers.failures import told
 from agentenvs_servers.frames import Desk, Frame, FrameError
 from agentenvs_servers.hall import Hall
@@ -35,15 +35,17 @@ async def serve(hall: Hall, scope: Scope, receive: Receive, send: Send) -> None:
     headers = dict(scope["headers"])
     try:
         _refuse_foreign(headers)
-        tenant = auth.control(headers, hall.settings)
+        entered = auth.Pass(headers, hall.keyring)
     except ProblemError as problem:
         await _refuse(problem, scope, send)
         return
     await send({"type": "websocket.accept"})
-    socket = Socket(hall, tenant, receive, send)
+    socket = Socket(hall, entered, address_of(scope), receive, send)
+    hall.metrics.sockets += 1
     try:
         await socket.run()
     finally:
+        hall.metrics.sockets -= 1
         await socket.rest()
 
 
@@ -52,13 +54,14 @@ class Socket:
 
     Args:
         hall: The sessions.
-        tenant: Who asks.
+        entered: What it was opened with.
+        address: Of the client.
         receive: Gives frames.
         send: Takes answers.
     """
 
-    def __init__(self, hall: Hall, tenant: str, receive: Receive, send: Send) -> None:
-        self._desk = Desk(hall, tenant)
+    def __init__(self, hall: Hall, entered: auth.Pass, address: str, receive: Receive, send: Send) -> None:
+        self._desk = Desk(hall, entered, address)
         self._most_bytes = hall.settings.max_body_bytes
         self._free = asyncio.Semaphore(hall.settings.socket_requests)
         self._receive = receive
@@ -86,7 +89,7 @@ class Socket:
         self._tasks.discard(task)
         self._free.release()
         if not task.cancelled() and (error := task.exception()) is not None:
-            log.info("an answer found nobody: %s", told(error))
+            log.debug("an answer found nobody: %s", told(error))
 
     async def _one(self, text: str | None) -> None:
         try:

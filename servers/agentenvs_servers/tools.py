@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from agentenvs_servers.journal.rows import lookup
+from agentenvs_servers.metering import Metrics
 from agentenvs_servers.names import Names
 from agentenvs_servers.settings import Settings
 from agentenvs_servers.worlds import Caller
@@ -21,13 +22,15 @@ class Tools:
         settings: The limits.
         caller: Calls environments.
         clock: Seconds that never go back.
+        metrics: Where is counted.
     """
 
-    def __init__(self, settings: Settings, caller: Caller, clock: Callable[[], float]) -> None:
+    def __init__(self, settings: Settings, caller: Caller, clock: Callable[[], float], metrics: Metrics) -> None:
         self.settings = settings
         self.caller = caller
         self.names = Names()
         self.clock = clock
+        self.metrics = metrics
         self.agents: dict[bytes, tuple[Session, str]] = {}
         """Session and episode of each agent key, by digest."""
         self.kept_bytes = 0

@@ -143,6 +143,12 @@ class HealthReply(Wire):
     status: Literal["healthy"]
 
 
+class ReadyReply(Wire):
+    """``GET /ready``."""
+
+    status: Literal["ready"]
+
+
 class BlockReply(Wire):
     """One block of an observation: text, the answer of a tool, or the digest of an image."""
 

@@ -92,6 +92,8 @@ class World:
     def __init__(self, name: str, options: Mapping[str, Any]) -> None:
         self.spec: EnvSpec = registry.spec(name)
         known = {option.name for option in self.spec.options}
+        self.turns = 0
+        """Turns that were played in it, by sessions of this process."""
         self._options = {option: value for option, value in options.items() if option in known}
         self._machine = {option.name for option in self.spec.options if option.secret}
         env = registry.make_from(self.spec, **self._options)

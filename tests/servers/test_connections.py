@@ -309,7 +309,7 @@ def test_fifty_connections_at_once_play_one_turn(url):
 
 def test_answers_say_little_of_the_server(url):
     answer = httpx.get(f"{url}/health")
-    assert set(answer.headers) == {"date", "content-type", "content-length"}
+    assert set(answer.headers) == {"date", "content-type", "content-length", "x-request-id"}
 
 
 def test_no_secret_stands_in_the_log_of_a_real_server(url):

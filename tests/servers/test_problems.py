@@ -179,6 +179,28 @@ async def at_capacity(serve: Serve) -> httpx.Response:
     return answer
 
 
+async def quota_reached(serve: Serve) -> httpx.Response:
+    wire = serve(max_tenant_sessions=2)
+    await wire.make(count=2)
+    answer = await wire.make()
+    assert int(answer.headers["retry-after"]) >= 1
+    return answer
+
+
+async def too_many_creates(serve: Serve) -> httpx.Response:
+    wire = serve(creates_per_second=0.5, creates_burst=2)
+    await wire.make(count=2)
+    answer = await wire.make()
+    assert answer.headers["retry-after"] == "2"
+    return answer
+
+
+async def not_ready(serve: Serve) -> httpx.Response:
+    wire = serve()
+    await wire.hall.close()
+    return await wire.get("/ready")
+
+
 async def draining(serve: Serve) -> httpx.Response:
     wire = serve()
     await wire.hall.close()
@@ -208,7 +230,7 @@ async def origin_foreign(serve: Serve) -> httpx.Response:
     return httpx.Response(sent[0]["status"], headers=sent[0]["headers"], content=sent[1]["body"], request=request)
 
 
-WITHOUT_ROUTES = {"bad_http", "head_too_large"}
+WITHOUT_ROUTES = {"bad_http", "head_too_large", "too_many_connections"}
 """Answered before there is a request: see test_connections."""
 
 WITH_A_JOURNAL = {

@@ -20,6 +20,8 @@ pytestmark = pytest.mark.anyio
 
 ROUTES = {
     ("get", "/health"),
+    ("get", "/ready"),
+    ("get", "/metrics"),
     ("get", "/v1/envs"),
     ("get", "/v1/envs/{env}"),
     ("post", "/v1/sessions"),
@@ -61,7 +63,14 @@ async def test_the_document_names_every_problem_but_those_of_no_route(wire):
                 codes = answer["description"].split(", ") if status >= "4" else []
                 assert {CATALOGUE[code].status for code in codes} <= {int(status)}
                 named.update(codes)
-    assert set(CATALOGUE) - named == {"bad_http", "head_too_large", "origin_foreign", "route_unknown", "method_unknown"}
+    assert set(CATALOGUE) - named == {
+        "bad_http",
+        "head_too_large",
+        "origin_foreign",
+        "route_unknown",
+        "method_unknown",
+        "too_many_connections",
+    }
 
 
 def _operation(path: str) -> str:
@@ -73,7 +82,7 @@ def _fits(document: dict[str, Any], answer: httpx.Response) -> None:
     """Check an answer against the document, as a client that trusts it would."""
     operation = document["paths"][_operation(answer.request.url.path)][answer.request.method.lower()]
     content = operation["responses"][str(answer.status_code)]["content"][answer.headers["content-type"]]
-    if answer.headers["content-type"] == "application/jsonl":
+    if content["schema"] == {"type": "string"}:
         return
     schema = {**content["schema"], "components": document["components"]}
     assert [error.message for error in Draft202012Validator(schema).iter_errors(answer.json())] == []
@@ -87,6 +96,8 @@ async def test_every_route_answers_as_documented(serve, env):
     spec = registry.spec(env)
     answers = [
         await wire.get("/health"),
+        await wire.get("/ready"),
+        await wire.get("/metrics"),
         await wire.get("/v1/envs"),
         await wire.get(f"/v1/envs/{env}"),
         await wire.get(f"/v1/envs/{spec.id}"),
@@ -216,7 +227,8 @@ async def test_both_ways_into_a_step_answer_the_same_bytes(serve, body):
                 ]
                 assert two[0].content == two[1].content
                 assert two[0].status_code == two[1].status_code
-                assert sorted(two[0].headers.items()) == sorted(two[1].headers.items())
+                headers = [{**answer.headers, "x-request-id": ""} for answer in two]
+                assert headers[0] == headers[1]
                 asked += 1
     assert asked == 48
     await slow.aclose()

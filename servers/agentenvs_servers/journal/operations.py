@@ -22,6 +22,7 @@ from agentenvs_servers.journal.schema import (
     counters,
     creates,
     episodes,
+    meta,
     playing,
     sessions,
     turns,
@@ -132,6 +133,24 @@ def count(connection: Connection, tenant: str, more: int, room: int, quota: int 
 def open_sessions(connection: Connection, tenant: str = ALL) -> int:
     """Return how many sessions are open."""
     return connection.execute(sa.select(counters.c.open).where(counters.c.tenant == tenant)).scalar() or 0
+
+
+def open_by_tenant(connection: Connection) -> list[tuple[str, str, int]]:
+    """Return environment, tenant and number of open sessions."""
+    found = connection.execute(
+        sa.select(sessions.c.env, sessions.c.tenant, sa.func.count())
+        .where(sessions.c.state == "open")
+        .group_by(sessions.c.env, sessions.c.tenant)
+        .order_by(sessions.c.env, sessions.c.tenant)
+    )
+    return [(env, tenant, count) for env, tenant, count in found]
+
+
+def probe(connection: Connection, now: float) -> None:
+    """Write something, to see whether that can be done."""
+    value = repr(now)
+    if not _inserted(connection, meta, {"name": "probe", "value": value}):
+        connection.execute(sa.update(meta).where(meta.c.name == "probe").values(value=value))
 
 
 def _inserted(connection: Connection, table: sa.Table, values: dict[str, Any]) -> bool:
