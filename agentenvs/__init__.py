@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from agentenvs.core.replay import replay, rescore
     from agentenvs.core.spec import EnvSpec
     from agentenvs.core.task import TaskRef
+    from agentenvs.core.vector import VectorEnv
     from agentenvs.core.verdict import Verdict
     from agentenvs.harness.check import check_env
 
@@ -53,6 +54,7 @@ __all__ = [
     "check_env",
     "list_envs",
     "make",
+    "make_vec",
     "read_records",
     "register",
     "replay",
@@ -102,6 +104,33 @@ def make(name: str, *, url: str | None = None, **options: Any) -> Environment | 
 
     own = {word: options.pop(word) for word in ("token", "trace", "settings", "transport") if word in options}
     return RemoteEnv(name, url, options=options, **own)
+
+
+def make_vec(name: str, num_envs: int, *, url: str | None = None, **arguments: Any) -> VectorEnv:
+    """Make environments side by side behind Gymnasium's vector API: here, or on a server where a URL is given.
+
+    A step of all of them is one call here and one request there.
+
+    Args:
+        name: An id, an id without its version, or a slug.
+        num_envs: How many.
+        url: A server; ``token``, ``settings`` and ``transport`` are then those of :class:`agentenvs.client.RemoteEnv`.
+        **arguments: ``autoreset_mode`` (``NextStep``, ``SameStep`` or ``Disabled``) and ``render_mode`` as for
+            :class:`agentenvs.core.vector.VectorEnv`; ``record=True`` to keep records in this process (a server always
+            does); and the options of the environment.
+
+    Raises:
+        UnknownEnvError: There is none of that name.
+        OptionError: An unknown option or a refused value.
+        ServiceError: The server stays away, refuses, or is none.
+    """
+    if url is None:
+        from agentenvs.core.vector import make_local
+
+        return make_local(name, num_envs, **arguments)
+    from agentenvs.client.fleet import make_remote
+
+    return make_remote(name, num_envs, url, **arguments)
 
 
 def __getattr__(name: str) -> Any:

@@ -139,14 +139,19 @@ class Line(_Way):
             return value
 
     def carry_all(self, dialogues: Sequence[Dialogue[T]]) -> list[T | Exception]:
-        """Hold many dialogues side by side, steps of theirs in one request, and return what came of each.
+        """Hold many dialogues side by side, steps of theirs in one request.
 
-        Raises:
-            ServiceError: The server stays away.
+        Returns:
+            What each returned, or the exception it raised: a ServiceError where the server stays away.
         """
         talk = talking.Talk(dialogues)
         while calls := talk.calls():
-            talk.answer(self._ask_all(calls))
+            try:
+                answers = self._ask_all(calls)
+            except ServiceError as error:
+                talk.fail(error)
+            else:
+                talk.answer(answers)
         return talk.results
 
     def hang_up(self) -> None:
@@ -191,7 +196,7 @@ class Line(_Way):
 
     def _ask_all(self, calls: Sequence[Call]) -> list[Answer]:
         """Return the answers to requests, asked for together."""
-        patience = self._patience(calls[0])
+        patience = self._patience(calls[0])  # they are of one kind
         answers: dict[int, Answer] = {}
         left: Sequence[int] = range(len(calls))
         while left:

@@ -97,6 +97,8 @@ class Session:
         self.trace = trace
         self.turn = 0
         self.observation: Observation | None = None
+        self.last_result: StepResult | None = None
+        """What the last turn came to."""
         self.last_trace: StepTrace | None = None
         self._asked = dict(options)
         self._ttl = ttl
@@ -180,6 +182,10 @@ class Session:
             )
         self._options = {**found.options, **self._asked}
 
+    def known_from(self, other: Session) -> None:
+        """Take over what another session was told of the same environment, with the same options."""
+        self._described, self._options = other.described, other.options
+
     def reset(
         self, ref: TaskRef | None = None, *, privileged: bool = False, library: str | None = None
     ) -> Dialogue[Observation]:
@@ -230,7 +236,7 @@ class Session:
             yield from self._refused(answer)
         result, self.last_trace = read(answer, self.host, self._result)
         self.turn += 1
-        self.observation = result.observation
+        self.observation, self.last_result = result.observation, result
         if result.terminated or result.truncated:
             self._over = True
             yield from self._settle()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Generic, NamedTuple
 
 from agentenvs.client.calls import Answer, Call, Dialogue, T
@@ -29,8 +30,8 @@ class Talk(Generic[T]):
         self._dialogues = dialogues
         self._calls: dict[int, Call] = {}
         self._results: dict[int, T | Exception] = {}
-        for place in range(len(dialogues)):
-            self._go_on(place, None)
+        for place, dialogue in enumerate(dialogues):
+            self._go_on(place, partial(next, dialogue))
 
     def calls(self) -> list[Call]:
         """Return the requests of those that have not ended, in order."""
@@ -40,17 +41,22 @@ class Talk(Generic[T]):
         """Hand on the answers, and come to the next requests."""
         calls, self._calls = self._calls, {}
         for place, answer in zip(calls, answers, strict=True):
-            self._go_on(place, answer)
+            self._go_on(place, partial(self._dialogues[place].send, answer))
+
+    def fail(self, error: Exception) -> None:
+        """Tell all that there is no answer."""
+        calls, self._calls = self._calls, {}
+        for place in calls:
+            self._go_on(place, partial(self._dialogues[place].throw, error))
 
     @property
     def results(self) -> list[T | Exception]:
         """What came of each: what it returned, or the exception it raised."""
         return [self._results[place] for place in range(len(self._dialogues))]
 
-    def _go_on(self, place: int, answer: Answer | None) -> None:
-        dialogue = self._dialogues[place]
+    def _go_on(self, place: int, go: Callable[[], Call]) -> None:
         try:
-            self._calls[place] = next(dialogue) if answer is None else dialogue.send(answer)
+            self._calls[place] = go()
         except StopIteration as done:
             self._results[place] = done.value
         except Exception as error:  # noqa: BLE001 - boundary: the failure of one dialogue must not take the others

@@ -7,7 +7,7 @@ spaces stand in for it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import gymnasium
@@ -16,8 +16,9 @@ import numpy as np
 from agentenvs.core import registry
 from agentenvs.core.actions import Calls, End, Malformed, Message, ToolCall, parse_action
 from agentenvs.core.errors import OptionError
+from agentenvs.core.observation import Observation
 from agentenvs.core.playable import Playable
-from agentenvs.core.spec import EnvSpec
+from agentenvs.core.spec import EnvSpec, SplitSpec
 from agentenvs.core.task import TaskRef
 from agentenvs.core.trace import StepTrace
 
@@ -31,6 +32,12 @@ class TextSpace(gymnasium.Space[str]):
     def __init__(self, max_bytes: int, seed: int | np.random.Generator | None = None) -> None:
         self.max_bytes = max_bytes
         super().__init__((), None, seed)
+
+    @classmethod
+    def of(cls, spec: EnvSpec) -> TextSpace:
+        """Return the observations of an environment."""
+        # Each result block of a turn may carry a marker of its own.
+        return cls(spec.max_observation_bytes + _MARKER_BYTES * (spec.max_calls - 1))
 
     def sample(self, mask: Any = None, probability: Any = None) -> str:
         """Return a short string of lower-case letters, digits and blanks."""
@@ -121,8 +128,7 @@ class GymEnv(gymnasium.Env[str, Any]):
     def __init__(self, env: Playable, render_mode: str | None = None) -> None:
         self.core = env
         self.render_mode = render_mode
-        # Each result block of a turn may carry a marker of its own.
-        self.observation_space = TextSpace(env.spec.max_observation_bytes + _MARKER_BYTES * (env.spec.max_calls - 1))
+        self.observation_space = TextSpace.of(env.spec)
         self.action_space = ActionSpace(env.spec)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
@@ -161,26 +167,43 @@ class GymEnv(gymnasium.Env[str, Any]):
         return self.core.last_trace
 
     def _choose(self, seed: int | None, options: dict[str, Any]) -> TaskRef:
-        if unknown := [name for name in options if name not in ("split", "index")]:
-            raise OptionError(f"reset has no option {unknown[0]!r}", fix='give {"split": …, "index": …}')
-        splits = self.core.splits()
-        split = options.get("split", self.core.spec.default_split)
-        if not isinstance(split, str):
-            raise OptionError(f"{split!r} is no name of a split", fix=f"its splits: {', '.join(splits)}")
-        if "index" in options:
-            index = options["index"]
-            return TaskRef(split, int(index) if isinstance(index, np.integer) else index)
-        size = splits[split].size if split in splits else None
-        number = seed if seed is not None else int(self.np_random.integers(2**31))
-        return TaskRef(split, number if size is None else number % max(size, 1))
+        return choose(self.core.spec, self.core.splits(), seed, options, lambda: self.np_random)
 
     def _info(self, info: dict[str, Any]) -> dict[str, Any]:
-        observation = self.core.observation
-        shown: dict[str, Any] = {**info, "budgets": dict(observation.budgets)}
-        if observation.admissible is not None:
-            admissible: Sequence[str] = observation.admissible
-            shown["admissible"] = list(admissible)
-        return shown
+        return shown(info, self.core.observation)
+
+
+def choose(
+    spec: EnvSpec,
+    splits: Mapping[str, SplitSpec],
+    seed: int | None,
+    options: Mapping[str, Any],
+    generator: Callable[[], np.random.Generator],
+) -> TaskRef:
+    """Return the scenario that a reset asks for; see :class:`GymEnv`.
+
+    Raises:
+        OptionError: ``options`` holds something other than ``split`` and ``index``.
+    """
+    if unknown := [name for name in options if name not in ("split", "index")]:
+        raise OptionError(f"reset has no option {unknown[0]!r}", fix='give {"split": …, "index": …}')
+    split = options.get("split", spec.default_split)
+    if not isinstance(split, str):
+        raise OptionError(f"{split!r} is no name of a split", fix=f"its splits: {', '.join(splits)}")
+    if "index" in options:
+        index = options["index"]
+        return TaskRef(split, int(index) if isinstance(index, np.integer) else index)
+    size = splits[split].size if split in splits else None
+    number = seed if seed is not None else int(generator().integers(2**31))
+    return TaskRef(split, number if size is None else number % max(size, 1))
+
+
+def shown(info: Mapping[str, Any], observation: Observation) -> dict[str, Any]:
+    """Return the ``info`` of a turn with what else the player is told."""
+    found: dict[str, Any] = {**info, "budgets": dict(observation.budgets)}
+    if observation.admissible is not None:
+        found["admissible"] = list(observation.admissible)
+    return found
 
 
 def make_gym(env_id: str, render_mode: str | None = None, **options: Any) -> GymEnv:
