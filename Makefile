@@ -11,7 +11,7 @@ DATA ?= $(ALFWORLD_DATA)
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench determinism format clean
+.PHONY: help demo test lint bench faults soak determinism format clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -36,6 +36,12 @@ lint: $(VENV)/.stamp  ## check style, types, import rules and spelling, and repo
 
 bench: $(VENV)/.stamp  ## measure steps per CPU-second: a table
 	$(BIN)/python benchmarks/household.py $(if $(DATA),--data "$(DATA)")
+
+faults: $(VENV)/.stamp  ## kill, starve and cut off servers under load for half an hour, and account for every turn
+	$(BIN)/python benchmarks/faults.py $(ARGS)
+
+soak: $(VENV)/.stamp  ## load a server for half an hour: is its memory flat, does anything leak?
+	$(BIN)/python benchmarks/soak.py $(ARGS)
 
 determinism: $(VENV)/.stamp  ## check golden digests on every Python 3.11-3.13 here and under other hash seeds
 	$(BIN)/python scripts/determinism.py
