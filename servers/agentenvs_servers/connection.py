@@ -4,6 +4,9 @@ uvicorn bounds neither. Without a bound, half a request line holds a connection 
 memory. Bodies have bounds of their own, see :mod:`~agentenvs_servers.bodies`; what is still sent of a body after its
 answer counts here as a head that does not come. What is no HTTP at all is answered as a problem as well.
 
+A client that reads nothing of what was written to it is cut off, also where its connection is to be closed: a mere
+closing would wait for it. Beyond the most connections a request is answered that there are too many, whatever it is.
+
 A socket has bounds of its own: frames have a size, and a client that does not answer pings is cut off, also where it
 reads nothing of what was written to it already.
 """
@@ -13,15 +16,34 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import uvicorn
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from agentenvs_servers.problems import MEDIA_TYPE, ProblemError
+from agentenvs_servers.settings import Settings
 
 HEAD_SECONDS = 10.0
 """In which the head of a request must arrive, from the first byte on (of a new connection: from its making)."""
 
 MOST_HEAD_BYTES = 65_536
+
+SUPERFLUOUS_SECONDS = 1.0
+"""In which a connection beyond the most must have sent something, to be told that it is."""
+
+
+class Config(uvicorn.Config):
+    """uvicorn's configuration, and the limits of the server.
+
+    Args:
+        app: The application.
+        limits: The limits.
+        **more: uvicorn's own.
+    """
+
+    def __init__(self, app: Any, limits: Settings, **more: Any) -> None:
+        super().__init__(app, http=Connection, ws=SocketConnection, **more)
+        self.limits = limits
 
 
 class Connection(HttpToolsProtocol):
@@ -31,23 +53,36 @@ class Connection(HttpToolsProtocol):
     _head_bytes: int | None = None
     """Bytes of a head that is not complete; None where none has begun."""
 
+    _is_superfluous = False
+    _reader: asyncio.TimerHandle | None = None
+    _unread = 0
+    """Bytes that the client had not read when it was looked at last."""
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         # Addresses hold secrets, and uvicorn logs them wherever its access log has a handler, whoever gave it one.
         self.access_log = False
+        self._limits: Settings = self.config.limits  # type: ignore[attr-defined]
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for the first request."""
         super().connection_made(transport)
-        self._arm()
+        self._is_superfluous = len(self.connections) > self._limits.max_connections
+        self._arm(SUPERFLUOUS_SECONDS if self._is_superfluous else HEAD_SECONDS)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait for nothing."""
         self._disarm()
+        if self._reader is not None:
+            self._reader.cancel()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         """Take what came; what belongs to no request that runs must soon become one."""
+        if self._is_superfluous:
+            said = f"the limit is {self._limits.max_connections}"
+            self._refuse(ProblemError("too_many_connections", said, headers={"Retry-After": "1"}))
+            return
         super().data_received(data)
         if self.transport.is_closing() or self.transport.get_protocol() is not self:  # it has become a socket
             return
@@ -57,7 +92,7 @@ class Connection(HttpToolsProtocol):
                 self._refuse(ProblemError("head_too_large", f"the limit is {MOST_HEAD_BYTES} bytes"))
                 return
         if self._timer is None and not self._is_answering():
-            self._arm()
+            self._arm(HEAD_SECONDS)
 
     def on_message_begin(self) -> None:
         """Begin to count."""
@@ -74,12 +109,35 @@ class Connection(HttpToolsProtocol):
         """Answer what is no HTTP."""
         self._refuse(ProblemError("bad_http"))
 
+    def pause_writing(self) -> None:
+        """Watch whether the client reads, until it has read all."""
+        super().pause_writing()
+        self._watch()
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Close a connection that nothing was asked on for long."""
+        super().timeout_keep_alive_handler()
+        self._watch()
+
+    def _watch(self) -> None:
+        if self._reader is None:
+            self._unread = self.transport.get_write_buffer_size()
+            self._reader = self.loop.call_later(self._limits.write_seconds, self._look)
+
+    def _look(self) -> None:
+        self._reader = None
+        left = self.transport.get_write_buffer_size()
+        if left >= self._unread > 0:
+            self.transport.abort()
+        elif left:
+            self._watch()
+
     def _is_answering(self) -> bool:
         cycle: RequestResponseCycle | None = getattr(self, "cycle", None)
         return cycle is not None and not cycle.response_complete
 
-    def _arm(self) -> None:
-        self._timer = self.loop.call_later(HEAD_SECONDS, self._late)
+    def _arm(self, seconds: float) -> None:
+        self._timer = self.loop.call_later(seconds, self._late)
 
     def _disarm(self) -> None:
         if self._timer is not None:
@@ -100,10 +158,12 @@ class Connection(HttpToolsProtocol):
             STATUS_LINE[problem.status],
             b"content-type: %b\r\n" % MEDIA_TYPE.encode(),
             b"content-length: %d\r\n" % len(problem.body),
+            *(b"%b: %b\r\n" % (name.lower().encode(), value.encode()) for name, value in problem.headers.items()),
             b"connection: close\r\n\r\n",
         ]
         self.transport.write(b"".join([*head, problem.body]))
         self.transport.close()
+        self._watch()
 
 
 class SocketConnection(WebSocketsSansIOProtocol):

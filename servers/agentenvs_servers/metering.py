@@ -180,20 +180,23 @@ def total(name: str, said: str, value: float, **labels: str) -> Family:
     return Family(name, "counter", said, [("", labels, float(value))])
 
 
-def render(workers: Mapping[str, Iterable[Family]]) -> bytes:
+def render(workers: Mapping[str, Iterable[Family]], common: Iterable[Family] = ()) -> bytes:
     """Return the metrics of a server's workers as text.
 
     Args:
         workers: The metrics of each, by the value of the label ``worker``.
+        common: Those that are the same whichever worker is asked, and have no such label.
     """
     heads: dict[str, str] = {}
     lines: dict[str, list[str]] = {}
-    for worker, families in workers.items():
+    told_by = [({"worker": worker}, families) for worker, families in workers.items()]
+    for own, families in [*told_by, ({}, common)]:
         for name, kind, said, samples in families:
             heads.setdefault(name, f"# HELP {name} {said}\n# TYPE {name} {kind}\n")
             told = lines.setdefault(name, [])
             for suffix, labels, value in samples:
-                told.append(f"{name}{suffix}{{{_labels({**labels, 'worker': worker})}}} {_number(value)}\n")
+                shown = _labels({**labels, **own})
+                told.append(f"{name}{suffix}{shown and f'{{{shown}}}'} {_number(value)}\n")
     return "".join(heads[name] + "".join(lines[name]) for name in sorted(heads)).encode()
 
 

@@ -8,25 +8,31 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
+import signal
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import FrameType
 from typing import IO, Any
 
 import uvicorn
 
 from agentenvs.core.errors import ConfigError, DataError, ServiceError
-from agentenvs_servers import auth
+from agentenvs_servers import auth, logs, machine
 from agentenvs_servers.app import make_app
-from agentenvs_servers.connection import Connection, SocketConnection
+from agentenvs_servers.connection import Config
+from agentenvs_servers.hall import Hall
 from agentenvs_servers.hot import Front
 from agentenvs_servers.journal.opening import open_journal
 from agentenvs_servers.keeping import Journal
 from agentenvs_servers.locks import lock
 from agentenvs_servers.settings import Settings
+from agentenvs_servers.siblings import Siblings
 from agentenvs_servers.workers import Crew, shares_ports
 
 STOP_SECONDS = 10
@@ -40,14 +46,44 @@ SPARE_FRAME_BYTES = 65_536
 KEEP_ALIVE_SECONDS = 75
 """How long a connection may wait for its next request: longer than most models think."""
 
+log = logging.getLogger("agentenvs.server")
+
 
 class _Server(uvicorn.Server):
-    """A server that tells when it has come up, and takes no new sessions once it goes down."""
+    """A server that tells when it has come up, and goes down in order.
 
-    def __init__(self, app: Front, up: Callable[[], None]) -> None:
-        super().__init__(_config(app, app.handlers.hall.settings))
-        self._app = app
+    SIGTERM lets it drain: it is not ready any more and takes no new sessions, but answers those that run, for the time
+    that the settings say; then it stops. A second signal, or SIGINT, stops it without that time; one that comes while
+    it stops, without waiting for anything.
+
+    Args:
+        app: The application.
+        up: Told when it answers.
+        logs_itself: Whether its log was set up already; uvicorn's own is used otherwise.
+    """
+
+    def __init__(self, app: Front, up: Callable[[], None], *, logs_itself: bool = False) -> None:
+        self._hall = app.handlers.hall
+        super().__init__(_config(app, self._hall.settings, logs_itself=logs_itself))
         self._up = up
+        self._drained_at: float | None = None
+        self._hall.connections = lambda: len(self.server_state.connections)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Take a signal to stop."""
+        self._hall.draining = True
+        if sig == signal.SIGTERM and self._drained_at is None and not self.should_exit:
+            self._captured_signals.append(sig)
+            self._drained_at = time.monotonic() + self._hall.settings.drain_seconds
+            return
+        self.force_exit = self.should_exit
+        super().handle_exit(sig, frame)
+
+    async def on_tick(self, counter: int) -> bool:
+        """Return whether it is time to stop."""
+        if self._drained_at is not None and time.monotonic() >= self._drained_at:
+            self.should_exit = True
+        return await super().on_tick(counter)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Come up, and say so."""
@@ -57,7 +93,7 @@ class _Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Go down: running requests are answered, new sessions refused."""
-        self._app.handlers.hall.draining = True
+        self._hall.draining = True
         await super().shutdown(sockets)
 
 
@@ -98,11 +134,36 @@ def serve(
     with _listening(host, port, shared=workers > 1) as sock, _alone(journal):
         url = _url(host, sock)
         app = plan.app(fresh=True)  # made here in any case: a mistake is to be told before anything is started
+        _settle_in(settings)
         if workers == 1:
-            _Server(app, lambda: up(url)).run([sock])
-        else:
-            asyncio.run(app.handlers.hall.close())
-            Crew(workers, _work, plan, sock).run(lambda: up(url))
+            with _hearing(app.handlers.hall):
+                _Server(app, lambda: up(url), logs_itself=True).run([sock])
+            return
+        asyncio.run(app.handlers.hall.close())
+        with TemporaryDirectory(prefix="agentenvs-") as folder:
+            crew = Crew(workers, _work, replace(plan, folder=folder), sock)
+            crew.patience += settings.drain_seconds
+            crew.hears_hangups = settings.token_file is not None
+            crew.run(lambda: up(url))
+
+
+def _settle_in(settings: Settings) -> None:
+    """Make a process a server's own: its log, and as many connections as it may have."""
+    logs.set_up(settings.log_format, requests=settings.access_log)
+    machine.allow_files()
+
+
+@contextmanager
+def _hearing(hall: Hall) -> Iterator[None]:
+    """Read the file of tokens again on SIGHUP, where there is one."""
+    if hall.settings.token_file is None or not hasattr(signal, "SIGHUP"):
+        yield
+        return
+    before = signal.signal(signal.SIGHUP, lambda *_: hall.keyring.look_again())
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 @dataclass(frozen=True)
@@ -115,6 +176,8 @@ class Plan:
     journal: str | None
     shared: bool
     """Whether the server has several workers; a database may have several servers in any case."""
+    folder: str | None = None
+    """Where workers share their metrics."""
 
     def app(self, *, fresh: bool) -> Front:
         """Return the application.
@@ -128,12 +191,19 @@ class Plan:
         if self.journal is None:
             return None
         opened = open_journal(self.journal, fresh_epoch=fresh)
-        return Journal(opened, secrets.token_hex(4), shared=self.shared or not opened.is_sqlite)
+        prefix = self.settings.route
+        route = prefix + secrets.token_hex(4)[len(prefix) :]
+        return Journal(opened, route, shared=self.shared or not opened.is_sqlite)
 
 
-def _work(sock: socket.socket, up: Callable[[], None], plan: Plan) -> None:
+def _work(sock: socket.socket, up: Callable[[], None], plan: Plan, number: int) -> None:
     """Serve as one of several workers."""
-    _Server(plan.app(fresh=False), up).run([sock])
+    _settle_in(plan.settings)
+    app = plan.app(fresh=False)
+    hall = app.handlers.hall
+    hall.siblings = Siblings(number, plan.folder)
+    with _hearing(hall):
+        _Server(app, up, logs_itself=True).run([sock])
 
 
 def _opened(file: Path) -> IO[str]:
@@ -202,19 +272,19 @@ def background(
             thread.join(STOP_SECONDS + 5)
 
 
-def _config(app: Front, settings: Settings) -> uvicorn.Config:
-    logging.getLogger("agentenvs.server").setLevel(logging.INFO)
-    return uvicorn.Config(
+def _config(app: Front, settings: Settings, *, logs_itself: bool) -> uvicorn.Config:
+    log.setLevel(logging.INFO)
+    return Config(
         app,
-        http=Connection,
-        ws=SocketConnection,
+        settings,
         ws_max_size=settings.max_body_bytes + SPARE_FRAME_BYTES,
         ws_ping_interval=settings.socket_ping_seconds,
         ws_ping_timeout=settings.socket_ping_seconds,
         ws_per_message_deflate=False,
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         access_log=False,
-        log_level="warning",
+        log_level=None if logs_itself else "warning",
+        log_config=None if logs_itself else uvicorn.config.LOGGING_CONFIG,
         server_header=False,
         timeout_graceful_shutdown=STOP_SECONDS,
         lifespan="on",

@@ -43,8 +43,8 @@ class Teller:
     async def text(self) -> bytes:
         """Return the metrics of the server."""
         hall = self._hall
-        own = [*families(hall), *await self._of_journal()]
-        return metering.render({str(hall.siblings.number): own, **hall.siblings.others()})
+        workers = {str(hall.siblings.number): families(hall), **hall.siblings.others()}
+        return metering.render(workers, await self._of_journal())
 
     async def _of_journal(self) -> list[Family]:
         """Return what the journal knows of all workers' sessions; nothing where it does not answer."""

@@ -37,7 +37,7 @@ MOST_SHORT_LIVES = 5
 log = logging.getLogger("agentenvs.server")
 
 Work = Callable[..., None]
-"""What a worker does: takes its socket and a function that says that it is up, and a plan."""
+"""What a worker does: takes its socket and a function that says that it is up, a plan, and its number."""
 
 
 class Crew:
@@ -45,8 +45,8 @@ class Crew:
 
     Args:
         count: How many.
-        work: A function of a module; called in each as ``work(socket, up, plan)``.
-        plan: Its last argument; goes to another process.
+        work: A function of a module; called in each as ``work(socket, up, plan, number)``.
+        plan: Goes to another process.
         sock: The socket of the supervisor, bound.
     """
 
@@ -59,6 +59,11 @@ class Crew:
         self._workers: list[tuple[SpawnProcess, Connection, float]] = []
         self._short_lives = 0
         self._stop = threading.Event()
+        self._signals = 0
+        self.patience = STOP_SECONDS
+        """Seconds that workers have to stop in."""
+        self.hears_hangups = False
+        """Whether SIGHUP is handed on to the workers, instead of ending the server."""
 
     def run(self, up: Callable[[], None]) -> None:
         """Keep the workers going until SIGINT or SIGTERM.
@@ -69,9 +74,9 @@ class Crew:
         Raises:
             ServiceError: They do not come up, or die again and again.
         """
-        with _stopping(self._stop):
+        with self._hearing():
             try:
-                self._workers = [self._start() for _ in range(self._count)]
+                self._workers = [self._start(number) for number in range(self._count)]
                 self._wait_until_up()
                 if not self._stop.is_set():
                     up()
@@ -80,10 +85,10 @@ class Crew:
             finally:
                 self._end()
 
-    def _start(self) -> tuple[SpawnProcess, Connection, float]:
+    def _start(self, number: int) -> tuple[SpawnProcess, Connection, float]:
         ours, theirs = self._spawning.Pipe()
         process = self._spawning.Process(
-            target=_worker, args=(self._work, self._sock, theirs, self._plan), name="agentenvs-worker"
+            target=_worker, args=(self._work, self._sock, theirs, self._plan, number), name="agentenvs-worker"
         )
         process.start()
         theirs.close()
@@ -110,14 +115,42 @@ class Crew:
             self._short_lives = self._short_lives + 1 if time.monotonic() - since < SHORT_LIFE_SECONDS else 0
             if self._short_lives >= MOST_SHORT_LIVES:
                 raise ServiceError("the workers die as soon as they are there", fix="see what they said above")
-            self._workers[place] = self._start()
+            self._workers[place] = self._start(place)
+
+    def _signal(self, number: int) -> None:
+        for process, _, _ in self._workers:
+            if process.pid is not None and process.exitcode is None:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(process.pid, number)
+
+    @contextmanager
+    def _hearing(self) -> Iterator[None]:
+        """Hear signals to stop, and hand on those to look at files again."""
+
+        def stop(*_: object) -> None:
+            self._signals += 1
+            self._stop.set()
+
+        heard: dict[int, Callable[..., None]] = {signal.SIGINT: stop, signal.SIGTERM: stop}
+        if self.hears_hangups and hasattr(signal, "SIGHUP"):
+            heard[signal.SIGHUP] = lambda *_: self._signal(signal.SIGHUP)
+        before = {number: signal.signal(number, handler) for number, handler in heard.items()}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
     def _end(self) -> None:
-        for process, _, _ in self._workers:
-            process.terminate()
-        end = time.monotonic() + STOP_SECONDS
+        self._signal(signal.SIGTERM)
+        end, told = time.monotonic() + self.patience, self._signals
+        while time.monotonic() < end and any(process.exitcode is None for process, _, _ in self._workers):
+            wait([process.sentinel for process, _, _ in self._workers if process.exitcode is None], WATCH_SECONDS)
+            if self._signals > max(told, 1):  # somebody cannot wait
+                told = self._signals
+                self._signal(signal.SIGTERM)
         for process, pipe, _ in self._workers:
-            process.join(max(end - time.monotonic(), 0.0))
+            process.join(0.0)
             if process.exitcode is None:
                 log.error("worker %s did not stop in time and is killed", process.pid)
                 process.kill()
@@ -125,22 +158,12 @@ class Crew:
             pipe.close()
 
 
-@contextmanager
-def _stopping(stop: threading.Event) -> Iterator[None]:
-    before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
 def shares_ports() -> bool:
     """Return whether several sockets may listen on one port, with connections shared out between them."""
     return hasattr(socket, "SO_REUSEPORT") and os.uname().sysname == "Linux"
 
 
-def _worker(work: Work, sock: socket.socket, pipe: Connection, plan: Any) -> None:
+def _worker(work: Work, sock: socket.socket, pipe: Connection, plan: Any, number: int) -> None:
     """Work in a process of its own."""
     # Ctrl-C reaches the whole group of a terminal; the supervisor decides what comes of it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -152,7 +175,7 @@ def _worker(work: Work, sock: socket.socket, pipe: Connection, plan: Any) -> Non
         own.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         own.bind(sock.getsockname())
         sock.close()
-    work(own, lambda: pipe.send(b"up"), plan)
+    work(own, lambda: pipe.send(b"up"), plan, number)
 
 
 def _follow(pipe: Connection) -> None:
