@@ -5,18 +5,20 @@ from __future__ import annotations
 import os
 import stat
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from agentenvs.cli import arguments, completing, console, making
+from agentenvs.cli.flags import with_settings
 from agentenvs.core.errors import ConfigError
 
-if TYPE_CHECKING:
-    pass
-
 TOKEN_VARIABLE = "AGENTENVS_TOKEN"
+
+_OTHERS = ("config", "data", "envs", "no_color", "option", "quiet", "url_file")
+"""What is no setting, and has a variable all the same."""
 
 
 def add_to(app: typer.Typer) -> None:
@@ -25,61 +27,56 @@ def add_to(app: typer.Typer) -> None:
         "serve household",
         "serve household --port 8000 -o limit=100",
         "serve household --host 0.0.0.0 --token-file tokens",
+        "serve --config server.toml --log-format json",
     )
-    app.command("serve", epilog=shown)(serve)
+    app.command("serve", epilog=shown)(with_settings(serve))
 
 
 def serve(
     envs: Annotated[
-        list[str], typer.Argument(metavar="ENV...", help="Environments to host.", autocompletion=completing.envs)
-    ],
-    host: Annotated[str, typer.Option(help="Address; beyond this machine a token is needed.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 for a free one.")] = 8000,
-    token_file: Annotated[
-        Path | None,
-        typer.Option(help=f"File of tokens, one a line, that control sessions; ${TOKEN_VARIABLE} otherwise."),
+        list[str] | None,
+        typer.Argument(metavar="ENV...", help="Environments to host.", autocompletion=completing.envs),
     ] = None,
-    journal: Annotated[
-        str | None,
-        typer.Option(
-            help="File, or postgresql:// URL, that sessions are kept in; 'none' for memory alone. "
-            "A file of this user's for each port otherwise, and memory with --port 0.",
-        ),
+    config: Annotated[
+        Path | None, typer.Option(help="TOML file of settings, envs and [options]; flags and variables go first.")
     ] = None,
-    workers: Annotated[int, typer.Option(min=1, help="Processes on one journal.")] = 1,
     url_file: Annotated[
         Path | None, typer.Option(help="Write the address here once it answers; for scripts, with --port 0.")
     ] = None,
-    insecure: Annotated[bool, typer.Option("--insecure", help="Serve beyond this machine without a token.")] = False,
     option: arguments.Option = [],  # noqa: B006 - typer reads the default
     data: arguments.Data = None,
-    max_sessions: Annotated[int, typer.Option(help="Open sessions at a time.")] = 4096,
-    ttl: Annotated[int, typer.Option(help="Seconds without a call after which a session expires.")] = 900,
-    retention: Annotated[int, typer.Option(help="Seconds for which records outlive their session.")] = 3600,
     quiet: arguments.Quiet = False,
     no_color: arguments.NoColor = False,
+    **given: Any,
 ) -> None:
     """Serve environments over HTTP until told to stop.
 
-    GET /docs on the address it prints shows the routes.
+    GET /docs on the address it prints shows the routes. Every setting of docs/serving.md has a flag, also those that
+    are not listed here, and a variable: --max-batch is AGENTENVS_SERVE_MAX_BATCH.
     """
-    from agentenvs_servers import run
-    from agentenvs_servers.settings import Settings
+    from agentenvs_servers import configuring, run
 
-    tokens = _tokens(token_file)
-    settings = Settings(max_sessions=max_sessions, idle_ttl=ttl, retention=retention, tokens=tokens)
-    if insecure and not tokens:
+    flags = {name: value for name, value in given.items() if value is not None}
+    token = os.environ.get(TOKEN_VARIABLE)
+    read = configuring.read(flags, config, tokens=(token,) if token else (), others=_OTHERS)
+    place, settings = read.place, read.settings
+    if settings.token_file is not None:
+        _warn_of_readers(Path(settings.token_file))
+    names = envs or list(read.envs)
+    if not names:
+        raise ConfigError("no environment is named", fix="agentenvs serve ENV, or envs = [...] in the file of settings")
+    if place.insecure and not settings.asks_for_tokens:
         console.message("INSECURE: no token is asked for; whoever reaches this address controls every session.")
     run.serve(
-        envs,
-        host=host,
-        port=port,
+        names,
+        host=place.host,
+        port=place.port,
         settings=settings,
-        options=_options(envs, option, data),
-        insecure=insecure,
-        journal=_journal(journal, port),
-        workers=workers,
-        up=lambda url: _tell(envs, url, url_file),
+        options=_options(names, option, data, read.options),
+        insecure=place.insecure,
+        journal=_journal(place.journal, place.port),
+        workers=place.workers,
+        up=lambda url: _tell(names, url, url_file),
     )
 
 
@@ -113,11 +110,18 @@ def state_folder() -> Path:
     return Path.home() / ".local" / "state" / "agentenvs"
 
 
-def _options(envs: list[str], pairs: list[str], data: str | None) -> dict[str, Any]:
-    """Read the options; each must be known to one of the environments."""
+def _options(envs: list[str], pairs: list[str], data: str | None, form: Mapping[str, Any]) -> dict[str, Any]:
+    """Read the options; each must be known to one of the environments.
+
+    Args:
+        envs: What is served.
+        pairs: ``name=value`` of the command line.
+        data: A folder of game files.
+        form: Those of the file of settings.
+    """
     from agentenvs.core import registry
 
-    read: dict[str, Any] = {}
+    read: dict[str, Any] = {**form}
     for env in envs:
         spec = registry.spec(env)
         known = {option.name for option in spec.options}
@@ -128,24 +132,10 @@ def _options(envs: list[str], pairs: list[str], data: str | None) -> dict[str, A
     return read
 
 
-def _tokens(file: Path | None) -> tuple[str, ...]:
-    """Return the tokens of a file, else of the environment.
-
-    Raises:
-        ConfigError: The file cannot be read, or holds none.
-    """
-    if file is None:
-        token = os.environ.get(TOKEN_VARIABLE)
-        return (token,) if token else ()
+def _warn_of_readers(file: Path) -> None:
     try:
-        text = file.read_text(encoding="utf-8")
         open_to_all = sys.platform != "win32" and file.stat().st_mode & (stat.S_IROTH | stat.S_IWOTH)
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"the token file {file} cannot be read", why=str(error)) from error
+    except OSError:
+        return  # whoever reads it says so
     if open_to_all:
         console.message(f"the token file {file} can be read by everybody on this machine: chmod 600 {file}")
-    lines = (line.strip() for line in text.splitlines())
-    tokens = tuple(line for line in lines if line and not line.startswith("#"))
-    if not tokens:
-        raise ConfigError(f"the token file {file} holds no token", fix="write one a line")
-    return tokens
