@@ -34,6 +34,7 @@ SESSION = (*CONTROL, *KEPT, "session_unknown")
 OPEN = (*SESSION, "closed", "expired")
 BODY = ("bad_json", "request_slow", "body_too_large", "media_type", "invalid_request")
 SEALED = ("sealed_closed", "sealed_rule", "split_exhausted")
+ROOM = ("journal_unavailable", "quota_reached", "too_many_creates", "at_capacity", "draining")
 TURN = ("turn_past", "turn_conflict", "turn_ahead", "episode_ended", "action_too_large", "environment_failed")
 
 SessionPath = Annotated[str, Path(description="The session, as its create answered it.")]
@@ -173,11 +174,7 @@ def _add_sessions(app: FastAPI, handlers: Handlers) -> None:
         "env_unknown",
         "key_conflict",
         "durability_refused",
-        "journal_unavailable",
-        "quota_reached",
-        "too_many_creates",
-        "at_capacity",
-        "draining",
+        *ROOM,
         "option_refused",
         "task_unknown",
     )
@@ -197,6 +194,28 @@ def _add_sessions(app: FastAPI, handlers: Handlers) -> None:
     async def status(request: Request, session: SessionPath) -> Response:
         """How the session stands: episode, turn, last answer; ending and verdict once its episode has ended."""
         return await sent(handlers.status(_headers(request), session))
+
+    @app.post(
+        "/v1/sessions/{session}/fork",
+        status_code=201,
+        tags=["sessions"],
+        **takes(wire.ForkBody),
+        **answers(
+            wire.ForksReply,
+            *OPEN,
+            *BODY,
+            *ROOM,
+            "not_forkable",
+            "sealed_rule",
+            "episode_ended",
+            "key_conflict",
+            "environment_failed",
+            status=201,
+        ),
+    )
+    async def fork(request: Request, session: SessionPath) -> Response:
+        """Copy the session at its turn: new sessions with names of their own, that go on independently."""
+        return await sent(handlers.fork(_headers(request), request.receive, session, address_of(request.scope)))
 
     @app.post("/v1/sessions/{session}/ping", tags=["sessions"], **answers(wire.PingReply, *OPEN, "invalid_request"))
     async def ping(request: Request, session: SessionPath) -> Response:

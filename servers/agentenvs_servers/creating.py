@@ -11,8 +11,8 @@ import hashlib
 import math
 import zlib
 from collections import Counter as Tally
-from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agentenvs.core.errors import ConfigError
 from agentenvs.core.sealed import sealed_secret_id
@@ -21,7 +21,7 @@ from agentenvs.core.task import TaskRef
 from agentenvs_servers.buckets import Buckets, retry_after
 from agentenvs_servers.dumping import join, spelled
 from agentenvs_servers.journal import operations
-from agentenvs_servers.journal.rows import CreateRow, lookup
+from agentenvs_servers.journal.rows import CreateRow, Saved, lookup
 from agentenvs_servers.keeping import Keeper
 from agentenvs_servers.keyring import Tenant
 from agentenvs_servers.presence import Life
@@ -32,6 +32,37 @@ from agentenvs_servers.worlds import World
 
 if TYPE_CHECKING:
     from agentenvs_servers.hall import Hall
+
+
+class Made(NamedTuple):
+    """A session that was made, and is not yet anybody's."""
+
+    session: Session
+    answer: bytes
+    saved: Saved | None = None
+    """Its world, where that is not to be had by a reset."""
+
+
+class Order(NamedTuple):
+    """What is to be made, once."""
+
+    tenant: Tenant
+    key: str
+    form: bytes
+    """What was asked with the key, in its one spelling."""
+    size: int
+    single: bool
+    """Whether the answer is that of one session, and not a list."""
+    kept: bool
+    """Whether in the journal."""
+    strict: bool
+    make: Callable[[list[Made]], Awaitable[None]]
+    """Makes the sessions into a list, which is cleared away where it fails."""
+
+    @property
+    def name(self) -> tuple[str, str]:
+        """What it is remembered under."""
+        return self.tenant.name, self.key
 
 
 class _Create:
@@ -91,20 +122,47 @@ class Creates:
                 ``at_capacity``, ``invalid_request``, ``option_refused``, ``task_unknown``, ``sealed_closed``,
                 ``environment_failed``.
         """
-        world = self._hall.world(body.env)
-        name = (tenant.name, body.key)
-        form = spelled(body.model_dump())
-        if (known := self._known(name, form)) is not None:
+        world, settings = self._hall.world(body.env), self._hall.settings
+        if body.ttl is not None and body.ttl > settings.max_idle_ttl:
+            raise ProblemError("invalid_request", f"ttl: the limit is {settings.max_idle_ttl} seconds")
+
+        async def make(made: list[Made]) -> None:
+            tasks: list[TaskBody | None] = list(body.tasks) if body.tasks is not None else [body.task] * _count(body)
+            for task in tasks:
+                made.append(await self._one(world, body, task, (tenant.name, body.key)))
+                await asyncio.sleep(0)  # a large group must not keep the others waiting
+
+        return await self.once(
+            Order(
+                tenant,
+                body.key,
+                spelled(body.model_dump()),
+                _count(body),
+                single=body.tasks is None and body.count is None,
+                kept=self._is_kept(body),
+                strict=body.durability == "strict",
+                make=make,
+            ),
+            address,
+        )
+
+    async def once(self, order: Order, address: str) -> bytes:
+        """Do an order, or return the answer it had.
+
+        Raises:
+            ProblemError: ``draining``, ``key_conflict``, ``quota_reached``, ``too_many_creates``, ``at_capacity``,
+                ``invalid_request``, ``journal_unavailable``; or what making raises.
+        """
+        if (known := self._known(order.name, order.form)) is not None:
             return await asyncio.shield(known.task)
-        self._slow_down(_count(body), tenant, address)
-        kept = self._is_kept(body)
-        if kept and (row := await self._known_create(tenant.name, body.key)) is not None:
-            return self._answer_again(row, form)
-        if (known := self._known(name, form)) is not None:  # somebody began it while the journal was asked
+        self._slow_down(order.size, order.tenant, address)
+        if order.kept and (row := await self._known_create(*order.name)) is not None:
+            return self._answer_again(row, order.form)
+        if (known := self._known(order.name, order.form)) is not None:  # somebody began it while the journal was asked
             return await asyncio.shield(known.task)
-        count = self._admit(body, tenant)
-        made = self._creates[name] = _Create(form, self._make(world, body, count, tenant))
-        made.task.add_done_callback(lambda task: self._made(name, task))
+        self._admit(order.size, order.tenant)
+        made = self._creates[order.name] = _Create(order.form, self._make(order))
+        made.task.add_done_callback(lambda task: self._made(order.name, task))
         return await asyncio.shield(made.task)
 
     def _known(self, name: tuple[str, str], form: bytes) -> _Create | None:
@@ -164,17 +222,14 @@ class Creates:
         if task.cancelled() or task.exception() is not None or kept:
             del self._creates[name]
 
-    def _admit(self, body: CreateBody, tenant: Tenant) -> int:
-        """Return how many sessions a create asks for, where there is room."""
+    def _admit(self, count: int, tenant: Tenant) -> None:
+        """Take room for so many sessions."""
         if self._hall.draining:
             raise ProblemError("draining", headers={"Retry-After": "1"})
-        count = _count(body)
         if count > self._hall.settings.max_group:
             raise ProblemError(
                 "invalid_request", f"{count} sessions at once; the limit is {self._hall.settings.max_group}"
             )
-        if body.ttl is not None and body.ttl > self._hall.settings.max_idle_ttl:
-            raise ProblemError("invalid_request", f"ttl: the limit is {self._hall.settings.max_idle_ttl} seconds")
         if len(self._hall.open) + self._reserved + count > self._hall.settings.max_sessions:
             raise self._at_capacity(len(self._hall.open), count)
         quota = self._quota(tenant)
@@ -182,7 +237,6 @@ class Creates:
             raise self._quota_reached(mine, count, quota)
         self._reserved += count
         self._reserved_by[tenant.name] += count
-        return count
 
     def _quota(self, tenant: Tenant) -> int | None:
         return tenant.max_sessions or self._hall.settings.max_tenant_sessions
@@ -212,67 +266,59 @@ class Creates:
         soonest = min((min(session.left(now)) for session in self._hall.open), default=0.0)
         return min(max(math.ceil(soonest), 1), 30)
 
-    async def _make(self, world: World, body: CreateBody, count: int, tenant: Tenant) -> bytes:
-        name = (tenant.name, body.key)
-        tasks: list[TaskBody | None] = list(body.tasks) if body.tasks is not None else [body.task] * count
-        made: list[Session] = []
-        answers: list[bytes] = []
+    async def _make(self, order: Order) -> bytes:
+        made: list[Made] = []
         try:
-            for task in tasks:
-                session, answer = await self._one(world, body, task, name)
-                made.append(session)
-                answers.append(answer)
-                await asyncio.sleep(0)  # a large group must not keep the others waiting
-            if (known := await self._written(made, body, tenant)) is not None:
+            await order.make(made)
+            if (known := await self._written(made, order)) is not None:
                 await self._unmake(made)
-                return self._answer_again(known, spelled(body.model_dump()))
+                return self._answer_again(known, order.form)
         except BaseException:
             await self._unmake(made)
             raise
         finally:
-            self._reserved -= count
-            self._reserved_by[tenant.name] -= count
-            if not self._reserved_by[tenant.name]:
-                del self._reserved_by[tenant.name]
-        for session in made:
+            tenant = order.tenant.name
+            self._reserved -= order.size
+            self._reserved_by[tenant] -= order.size
+            if not self._reserved_by[tenant]:
+                del self._reserved_by[tenant]
+        for session, _, _ in made:
             self._hall.adopt(session)
             if session.keeper is None:
-                self._made_by[lookup(session.name)] = name
-                self._creates[name].living += 1
-        single = body.tasks is None and body.count is None
-        return answers[0] if single else b'{"sessions":[%b]}' % b",".join(answers)
+                self._made_by[lookup(session.name)] = order.name
+                self._creates[order.name].living += 1
+        answers = [each.answer for each in made]
+        return answers[0] if order.single else b'{"sessions":[%b]}' % b",".join(answers)
 
-    async def _written(self, made: list[Session], body: CreateBody, tenant: Tenant) -> CreateRow | None:
+    async def _written(self, made: list[Made], order: Order) -> CreateRow | None:
         """Write a create to the journal, and return what is there where another worker was faster.
 
         Raises:
             ProblemError: ``at_capacity``, ``quota_reached`` or ``journal_unavailable``.
         """
-        journal, quota = self._hall.journal, self._quota(tenant)
+        journal, quota, tenant = self._hall.journal, self._quota(order.tenant), order.tenant.name
         if journal is None:
             return None
         if quota is not None:
-            quota -= self._open_of(tenant.name, memory=True)
-        if not self._is_kept(body):
-            if quota is not None and (kept := await journal.do(operations.open_sessions, tenant.name)) > quota:
+            quota -= self._open_of(tenant, memory=True)
+        if not order.kept:
+            if quota is not None and (kept := await journal.do(operations.open_sessions, tenant)) > quota - len(made):
                 raise self._quota_reached(kept, len(made), quota)
             return None
-        single = body.tasks is None and body.count is None
-        form = hashlib.sha256(spelled(body.model_dump())).digest()
-        rows = [session.rows(body.key, place) for place, session in enumerate(made)]
+        rows = [each.session.rows(order.key, place) for place, each in enumerate(made)]
+        saved = [each.saved for each in made]
+        create = (tenant, order.key, hashlib.sha256(order.form).digest(), order.single)
         room = self._hall.settings.max_sessions
-        strict = body.durability == "strict"
         try:
-            create = (tenant.name, body.key, form, single)
-            new = await journal.do_now(operations.insert_create, create, rows, room, quota, strict=strict)
+            new = await journal.do_now(operations.insert_worlds, create, rows, saved, room, quota, strict=order.strict)
         except operations.Full as full:
             if full.tenant and quota is not None:
                 raise self._quota_reached(full.open, len(made), quota) from full
             raise self._at_capacity(full.open, len(made)) from full
-        return None if new else await self._known_create(tenant.name, body.key)
+        return None if new else await self._known_create(tenant, order.key)
 
-    async def _unmake(self, made: list[Session]) -> None:
-        for session in made:
+    async def _unmake(self, made: list[Made]) -> None:
+        for session, _, _ in made:
             session.keeper = None  # it was never written
             await session.close("closed", "abandoned", self._hall.now())
             self._hall.tools.kept_bytes -= session.record_bytes
@@ -306,16 +352,12 @@ class Creates:
             raise ProblemError("split_exhausted", "every scenario of it was given out, each once")
         return TaskRef(split.name, number)
 
-    async def _one(
-        self, world: World, body: CreateBody, task: TaskBody | None, name: tuple[str, str]
-    ) -> tuple[Session, bytes]:
+    async def _one(self, world: World, body: CreateBody, task: TaskBody | None, name: tuple[str, str]) -> Made:
         split = world.sealed(task) if body.tasks is None else None
         ref = world.ref(task) if split is None else await self._sealed(world, body, split, name)
         return await self._begun(world, body, ref, name[0], sealed=split is not None)
 
-    async def _begun(
-        self, world: World, body: CreateBody, ref: TaskRef, tenant: str, *, sealed: bool
-    ) -> tuple[Session, bytes]:
+    async def _begun(self, world: World, body: CreateBody, ref: TaskRef, tenant: str, *, sealed: bool) -> Made:
         env = await self._hall.tools.caller.call(world, world.make, body.options)
         life = Life(self._hall.now(), body.ttl or self._hall.settings.idle_ttl, self._hall.settings.absolute_ttl)
         secret = self._hall.tools.names.session()
@@ -326,7 +368,7 @@ class Creates:
         session.tenant = tenant
         session.sealed = sealed
         try:
-            return session, await session.begin(ref, body.player)
+            return Made(session, await session.begin(ref, body.player))
         except BaseException:
             await self._hall.tools.caller.call(env, env.close)
             raise

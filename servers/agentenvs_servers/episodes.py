@@ -133,6 +133,27 @@ class Episode:
         made.first = opening
         return made
 
+    def fork(self, name: str, agent_key: str) -> Episode:
+        """Return a copy at this turn, in a world of its own; its last turn has the same answer, under its own name.
+
+        Raises:
+            CapabilityError: The environment cannot be forked.
+        """
+        twin = Episode(
+            name,
+            agent_key,
+            self.recorded.fork(),
+            self.task,
+            self.observation,
+            self.player,
+            traced=self.traced,
+            sealed=self.sealed,
+        )
+        answer = None if self.answer is None else b'{"episode":%b,%b' % (dump(name), self.answer.partition(b",")[2])
+        twin.resume(self.turn, self.said, answer, list(self.traces))
+        twin.first = dump({**json.loads(twin.first), "turn": self.turn})
+        return twin
+
     def opened_with(self) -> JSON:
         """Return the first observation."""
         return json.loads(self.first)["observation"]

@@ -16,14 +16,14 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, cast
 from pydantic import Field, ValidationError
 
 from agentenvs.core.verdict import Ending
-from agentenvs_servers import batches, bodies, logs
+from agentenvs_servers import batches, bodies, forking, logs
 from agentenvs_servers.auth import Pass
 from agentenvs_servers.dumping import dump
 from agentenvs_servers.failures import told
 from agentenvs_servers.hall import Hall
 from agentenvs_servers.problems import ProblemError
 from agentenvs_servers.requests import Request, current
-from agentenvs_servers.wire import CreateBody, EpisodeId, ResetBody, SessionName, StepItem, Wire
+from agentenvs_servers.wire import CreateBody, EpisodeId, ForkBody, ResetBody, SessionName, StepItem, Wire
 
 MOST_ID = 2**53
 
@@ -33,6 +33,7 @@ Work: TypeAlias = Coroutine[Any, Any, bytes]
 
 _ID = re.compile(r'\s*\{\s*"id"\s*:\s*(0|[1-9]\d{0,14})\s*[,}]', re.ASCII)
 
+_MAKING = frozenset({"create", "fork"})
 _DOORS = {"step": "socket", "steps": "batch"}
 
 log = logging.getLogger("agentenvs.server")
@@ -52,6 +53,12 @@ class SessionFrame(Wire):
 
 class ResetFrame(ResetBody):
     """``{"op": "reset"}``."""
+
+    session: SessionName
+
+
+class ForkFrame(ForkBody):
+    """``{"op": "fork"}``."""
 
     session: SessionName
 
@@ -147,6 +154,7 @@ class Desk:
             "create": self._create,
             "env": self._env,
             "envs": self._envs,
+            "fork": self._fork,
             "ping": self._ping,
             "record": self._record,
             "reset": self._reset,
@@ -177,7 +185,7 @@ class Desk:
             if op is None:
                 raise ProblemError("invalid_request", f"op: one of {', '.join(self._ops)}")
             body = await op(frame.fields)
-            status = 201 if frame.op == "create" else 200
+            status = 201 if frame.op in _MAKING else 200
             return status, b'{"id":%d,"status":%d,"body":%b}' % (frame.id, status, body)
         except ProblemError as problem:
             self._metrics.problems.add(problem.code)
@@ -204,6 +212,12 @@ class Desk:
         body = ResetBody(**{name: getattr(frame, name) for name in ResetBody.model_fields})
         async with self._hall.using(frame.session) as found:
             return await found.reset(body)
+
+    async def _fork(self, fields: Fields) -> bytes:
+        frame = _parsed(ForkFrame, fields)
+        body = ForkBody(key=frame.key, count=frame.count)
+        async with self._hall.using(frame.session) as found:
+            return await forking.fork(self._hall, found, body, self._entered.tenant(), self._address)
 
     async def _status(self, fields: Fields) -> bytes:
         async with self._hall.using(_parsed(SessionFrame, fields).session) as found:

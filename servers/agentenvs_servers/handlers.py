@@ -9,14 +9,14 @@ from collections.abc import Awaitable, Mapping
 from typing import NamedTuple, cast
 
 from agentenvs.core.verdict import Ending
-from agentenvs_servers import auth, batches, bodies, metering
+from agentenvs_servers import auth, batches, bodies, forking, metering
 from agentenvs_servers.bodies import Receive
 from agentenvs_servers.dumping import dump
 from agentenvs_servers.hall import Hall
 from agentenvs_servers.problems import MEDIA_TYPE, ProblemError
 from agentenvs_servers.readiness import Readiness
 from agentenvs_servers.telling import Teller
-from agentenvs_servers.wire import AgentStepBody, CreateBody, ResetBody, StepBody
+from agentenvs_servers.wire import AgentStepBody, CreateBody, ForkBody, ResetBody, StepBody
 
 JSON_TYPE = "application/json"
 RECORD_TYPE = "application/jsonl"
@@ -95,6 +95,13 @@ class Handlers:
         async with self.hall.using(session) as found:
             body = bodies.parse(ResetBody, await bodies.read(receive, headers, self._settings))
             return Answer(200, await found.reset(body))
+
+    async def fork(self, headers: Headers, receive: Receive, session: str, address: str = "") -> Answer:
+        """Copy a session; the address is that of the client."""
+        tenant = auth.control(headers, self.hall.keyring)
+        async with self.hall.using(session) as found:
+            body = bodies.parse(ForkBody, await bodies.read(receive, headers, self._settings))
+            return Answer(201, await forking.fork(self.hall, found, body, tenant, address))
 
     async def step(self, headers: Headers, receive: Receive, session: str) -> Answer:
         """Play a turn."""

@@ -161,7 +161,7 @@ class Keeper:
         if self.spent < CHECKPOINT_SECONDS or not playing.env.spec.capabilities.snapshot or playing.ended:
             return
         self.spent = 0.0
-        saved = Saved(playing.turn, _pack_world(playing))
+        saved = Saved(playing.turn, pack_world(playing))
         done = self.journal.writer.run(lambda connection: operations.keep_checkpoint(connection, playing.name, saved))
         done.add_done_callback(lambda future: future.exception())  # one that is not kept costs time, nothing else
 
@@ -240,7 +240,8 @@ def unpack_effects(data: bytes | None) -> list[Effect]:
     return [] if data is None else effects_of(json.loads(data))
 
 
-def _pack_world(playing: Episode) -> bytes:
+def pack_world(playing: Episode) -> bytes:
+    """Return a world as bytes, with its record and all that is needed to go on in it."""
     saved = {
         "world": base64.b64encode(playing.env.snapshot()).decode("ascii"),
         "record": playing.recorded.save(),

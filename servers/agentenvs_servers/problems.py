@@ -49,6 +49,7 @@ CATALOGUE: Mapping[str, Kind] = {
     "split_exhausted": Kind(409, "The split has no next scenario", "name a task, or close the session"),
     "trace_off": Kind(409, "This session keeps no traces", "create it with trace: true"),
     "durability_refused": Kind(409, "Sessions are not kept like that here", "leave durability out"),
+    "not_forkable": Kind(409, "The session cannot be copied", "play its turns again in another session"),
     "episodes_spent": Kind(409, "The session has had its episodes", "close it and create another"),
     "diverged": Kind(410, "The session cannot be made again", "create another; report it with the server's log"),
     "journal_damaged": Kind(410, "The session's part of the journal is damaged", "create another session"),

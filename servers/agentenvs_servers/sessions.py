@@ -15,7 +15,7 @@ import asyncio
 import hashlib
 import json
 import logging
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from time import perf_counter
 from typing import Any, TypeAlias, TypeVar
 
@@ -65,6 +65,32 @@ class Session(Presence):
         await self._tools.caller.call(env, look_up, env, ref)
         self._take(await self._begin(ref, player))
         return self.opening(self.current.first)
+
+    def begin_with(self, episode: Episode) -> bytes:
+        """Play an episode that begins somewhere else than at a reset, and return the answer to its making."""
+        self._take(episode)
+        return self.opening(episode.first)
+
+    async def between_turns(self, do: Callable[[Episode], Awaitable[T]]) -> T:
+        """Do something with the current episode when it is its turn.
+
+        Args:
+            do: What to do; it changes nothing, and may be called again in a world made again.
+
+        Raises:
+            ProblemError: ``closed`` or ``expired``; or what it raises.
+        """
+
+        async def work() -> T:
+            self.must_be_open()
+            return await do(self.current)
+
+        return await self._to_its_end(self._within(work, fresh=True))
+
+    @property
+    def traced(self) -> bool:
+        """Whether traces are kept."""
+        return self._traced
 
     def opening(self, first: bytes) -> bytes:
         """Return the answer to the create, from that to the first reset."""

@@ -106,6 +106,13 @@ class ResetBody(Wire):
     player: PlayerBody = PlayerBody()
 
 
+class ForkBody(Wire):
+    """``POST /v1/sessions/{session}/fork``."""
+
+    key: Key
+    count: Annotated[int, Field(ge=1)] = Field(default=1, description="How many copies, all at this turn.")
+
+
 class StepBody(Wire):
     """``POST /v1/sessions/{session}/step``."""
 
@@ -213,6 +220,25 @@ class GroupReply(Wire):
     """The answer to a create with ``count`` or ``tasks``."""
 
     sessions: list[SessionReply]
+
+
+class ForkReply(Wire):
+    """A copy of a session at its turn, with its own names."""
+
+    episode: EpisodeId
+    agent_key: str = Field(description="Lets its holder observe and step this episode, and nothing else.")
+    task: TaskReply
+    turn: int
+    observation: ObservationReply
+    session: str = Field(description="Lets its holder control the session; keep it secret.")
+    env: str
+    ttl: TtlReply
+
+
+class ForksReply(Wire):
+    """The answer to a fork."""
+
+    sessions: list[ForkReply]
 
 
 class StepReply(Wire):

@@ -119,6 +119,11 @@ async def episodes_spent(serve: Serve) -> httpx.Response:
     return await (await serve(max_episodes=1).play()).reset()
 
 
+async def not_forkable(serve: Serve) -> httpx.Response:
+    play = await serve("tests/Clerk-v0").play("tests/Clerk-v0")
+    return await play.wire.post(f"{play.path}/fork", {"key": "k"})
+
+
 async def closed(serve: Serve) -> httpx.Response:
     play = await serve().play()
     await play.close()

@@ -29,6 +29,7 @@ ROUTES = {
     ("delete", "/v1/sessions/{session}"),
     ("post", "/v1/sessions/{session}/reset"),
     ("post", "/v1/sessions/{session}/step"),
+    ("post", "/v1/sessions/{session}/fork"),
     ("get", "/v1/sessions/{session}/trace"),
     ("get", "/v1/sessions/{session}/record"),
     ("post", "/v1/sessions/{session}/ping"),

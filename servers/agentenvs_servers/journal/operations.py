@@ -106,6 +106,24 @@ def insert_create(
     return True
 
 
+def insert_worlds(
+    connection: Connection,
+    create: tuple[str, str, bytes, bool],
+    made: Sequence[tuple[SessionRow, EpisodeRow]],
+    saved: Sequence[Saved | None],
+    room: int,
+    quota: int | None,
+    now: float,
+) -> bool:
+    """Keep a create, with the worlds of those sessions that do not begin with a reset; see :func:`insert_create`."""
+    if not insert_create(connection, create, made, room, quota, now):
+        return False
+    for (_, episode), world in zip(made, saved, strict=True):
+        if world is not None:
+            keep_checkpoint(connection, episode.id, world)
+    return True
+
+
 def _play(connection: Connection, ids: Sequence[str]) -> None:
     """Let turns of episodes be played."""
     which = sa.select(episodes.c.id, episodes.c.session, episodes.c.no).where(episodes.c.id.in_(ids))
@@ -236,6 +254,8 @@ def _stands(connection: Connection, session: bytes, ended: Ended) -> bool:
     if no is None:
         return False
     last = connection.execute(sa.select(sa.func.max(turns.c.turn)).where(turns.c.episode == no)).scalar()
+    if last is None:  # a fork begins with a saved world
+        last = connection.execute(sa.select(checkpoints.c.turn).where(checkpoints.c.episode == ended.id)).scalar()
     return (last or 0) == ended.turns
 
 
