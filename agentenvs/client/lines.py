@@ -138,6 +138,10 @@ class Line(_Way):
             value: T = done.value
             return value
 
+    def another(self) -> Line:
+        """Return another line to the same server."""
+        return Line(self.endpoint, self._settings, self._transport)
+
     def carry_all(self, dialogues: Sequence[Dialogue[T]]) -> list[T | Exception]:
         """Hold many dialogues side by side, steps of theirs in one request.
 
@@ -295,6 +299,10 @@ class AsyncLine(_Way):
         except StopIteration as done:
             value: T = done.value
             return value
+
+    def another(self) -> AsyncLine:
+        """Return another line to the same server."""
+        return AsyncLine(self.endpoint, self._settings, self._transport)
 
     async def hang_up(self) -> None:
         """Give up the connection. May be called twice."""

@@ -33,6 +33,7 @@ _COUNTERPARTS: Mapping[str, type[AgentEnvsError]] = {
     "episode_ended": EpisodeEnded,
     "expired": EpisodeEnded,
     "trace_off": CapabilityError,
+    "not_forkable": CapabilityError,
     "environment_failed": ContractError,
 }
 

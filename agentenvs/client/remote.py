@@ -191,17 +191,21 @@ class RemoteEnv(_Known):
     ) -> None:
         settings = settings or ClientSettings()
         endpoint = Endpoint(url, token)
-        super().__init__(endpoint, Session(env, endpoint.host, options or {}, trace=trace, ttl=settings.ttl))
-        self._line = Line(endpoint, settings, transport)
-        self._machine = dict(machine or {})
-        self._twin: Environment | None = None
-        # Not __del__: it is also called when the program ends, so that no session is left behind on the server.
-        self._goodbye = weakref.finalize(self, _say_goodbye, self._line, self._session)
+        session = Session(env, endpoint.host, options or {}, trace=trace, ttl=settings.ttl)
+        self._take(endpoint, session, Line(endpoint, settings, transport), machine or {})
         try:
             self._carry(self._session.describe())
         except BaseException:
             self.close()
             raise
+
+    def _take(self, endpoint: Endpoint, session: Session, line: Line, machine: Mapping[str, Any]) -> None:
+        _Known.__init__(self, endpoint, session)
+        self._line = line
+        self._machine = dict(machine)
+        self._twin: Environment | None = None
+        # Not __del__: it is also called when the program ends, so that no session is left behind on the server.
+        self._goodbye = weakref.finalize(self, _say_goodbye, line, session)
 
     def __enter__(self) -> Self:
         """Return the environment; it is closed at the end of the block."""
@@ -255,6 +259,22 @@ class RemoteEnv(_Known):
             ServiceError: The server stays away or refuses.
         """
         return self._carry(self._session.look())
+
+    def fork(self, count: int = 1) -> list[RemoteEnv]:
+        """Return copies at the same turn, each with a session of its own on the server.
+
+        Raises:
+            EpisodeNotStarted: Before the first reset.
+            EpisodeEnded: After the end.
+            CapabilityError: The environment cannot be forked.
+            ServiceError: The server stays away or refuses.
+        """
+        twins = []
+        for session in self._carry(self._session.fork(count)):
+            twin = object.__new__(RemoteEnv)
+            twin._take(self._endpoint, session, self._line.another(), self._machine)
+            twins.append(twin)
+        return twins
 
     def finish(self, ending: Ending) -> Verdict:
         """End the episode, if it has not ended, and return its verdict; ending it closes the session.
@@ -340,8 +360,12 @@ class AsyncRemoteEnv(_Known):
     ) -> None:
         settings = settings or ClientSettings()
         endpoint = Endpoint(url, token)
-        super().__init__(endpoint, Session(env, endpoint.host, options or {}, trace=trace, ttl=settings.ttl))
-        self._line = AsyncLine(endpoint, settings, transport)
+        session = Session(env, endpoint.host, options or {}, trace=trace, ttl=settings.ttl)
+        self._take(endpoint, session, AsyncLine(endpoint, settings, transport))
+
+    def _take(self, endpoint: Endpoint, session: Session, line: AsyncLine) -> None:
+        _Known.__init__(self, endpoint, session)
+        self._line = line
 
     async def __aenter__(self) -> Self:
         """Ask what the server says of the environment, and return it; it is closed at the end of the block."""
@@ -385,6 +409,15 @@ class AsyncRemoteEnv(_Known):
     async def look(self) -> bool:
         """Ask how far the episode is, which somebody else plays; see :meth:`RemoteEnv.look`."""
         return await self._line.carry(self._session.look())
+
+    async def fork(self, count: int = 1) -> list[AsyncRemoteEnv]:
+        """Return copies at the same turn; see :meth:`RemoteEnv.fork`."""
+        twins = []
+        for session in await self._line.carry(self._session.fork(count)):
+            twin = object.__new__(AsyncRemoteEnv)
+            twin._take(self._endpoint, session, self._line.another())
+            twins.append(twin)
+        return twins
 
     async def finish(self, ending: Ending) -> Verdict:
         """End the episode, if it has not ended, and return its verdict; see :meth:`RemoteEnv.finish`."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 import uuid
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple, NoReturn
 from urllib.parse import quote
 
@@ -241,6 +242,31 @@ class Session:
             self._over = True
             yield from self._settle()
         return result
+
+    def fork(self, count: int) -> Dialogue[list[Session]]:
+        """Copy the session at its turn.
+
+        Raises:
+            EpisodeNotStarted: Before the first reset.
+            EpisodeEnded: After the end.
+            CapabilityError: The environment cannot be forked.
+            ServiceError: The server stays away or refuses.
+        """
+        if not self.playing:
+            self._refuse_step()
+        body: dict[str, JSON] = {"key": str(uuid.uuid4()), "count": count}
+        answer = yield self._open().call("POST", "/fork", "fork", dump(body))
+        return read(answer, self.host, lambda form: [self._twin(twin) for twin in form["sessions"]])
+
+    def _twin(self, form: dict[str, Any]) -> Session:
+        """Return the session of a fork."""
+        twin = Session(self.env, self.host, self._asked, trace=self.trace, ttl=self._ttl)
+        twin.known_from(self)
+        begins = begun(form)
+        twin._place = twin._kept = _Place(form["session"])
+        twin._begun = replace(begins, observation=self.begun.observation)
+        twin.turn, twin.observation = int(form["turn"]), begins.observation
+        return twin
 
     def look(self) -> Dialogue[bool]:
         """Ask how far the episode is, which somebody else plays with its agent key; return whether it has ended.

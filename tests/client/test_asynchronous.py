@@ -89,3 +89,16 @@ def test_nothing_is_known_before_it_has_connected(url: str) -> None:
 
     asyncio.run(play())
     assert there.spec.id == "tests/Stairs-v0"
+
+
+def test_forks(url: str) -> None:
+    async def play() -> None:
+        async with AsyncRemoteEnv("stairs", url) as there:
+            await there.reset(TaskRef("few", 1))
+            await there.step("up")
+            (twin,) = await there.fork()
+            assert (await twin.step("up")).terminated
+            assert there.ending is None
+            await twin.close()
+
+    asyncio.run(play())

@@ -361,3 +361,39 @@ def test_settings_that_make_no_sense(name: str, value: Any, least: str) -> None:
     with pytest.raises(ConfigError, match=rf"{name} .* makes no sense") as raised:
         ClientSettings(**{name: value})
     assert raised.value.fix == f"the least is {least}"
+
+
+# ---- forks -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("wire", ["app", "socket"])
+def test_forks_are_those_in_process(url: str, app: Any, wire: str) -> None:
+    more: dict[str, Any] = {"transport": app} if wire == "app" else {"url": url}
+    with RemoteEnv("household", trace=True, **more) as there:
+        here = Recorded(registry.make("household"))
+        ref = TaskRef("dev", 3)
+        assert there.reset(ref) == here.reset(ref)
+        assert there.step("look") == here.step("look")
+        twins, copies = there.fork(2), [here.fork(), here.fork()]
+        for twin, copy in zip(twins, copies, strict=True):
+            assert (twin.turn, twin.observation, twin.ref) == (1, copy.env.observation, ref)
+            assert (twin.task(), twin.public_options()) == (there.task(), there.public_options())
+            assert twin.step("inventory") == copy.step("inventory")
+            assert twin.last_trace == copy.env.last_trace
+            assert twin.finish("truncated") == copy.finish("truncated")
+            assert twin.record() == copy.to_bytes()
+        assert len({env.episode for env in (there, *twins)}) == 3
+        assert there.step("nonsense") == here.step("nonsense")
+        assert twins[0].twin().observation == registry.make("household").reset(ref)
+        for twin in twins:
+            twin.close()
+
+
+def test_what_cannot_be_forked(remote: Any) -> None:
+    there = remote("stairs")
+    with pytest.raises(EpisodeNotStarted):
+        there.fork()
+    there.reset(TaskRef("few", 0))
+    there.step("up")
+    with pytest.raises(EpisodeEnded):
+        there.fork()
