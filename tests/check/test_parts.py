@@ -139,3 +139,21 @@ def test_clocks_are_set_ahead_before_anybody_reads_them():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert json.loads(done.stdout) == [10, 10, 10]
+
+
+def test_calendars_are_set_ahead_too_and_a_class_may_keep_a_clock():
+    code = (
+        "from agentenvs.harness.check.clocks import set_ahead\n"
+        "import time\n"
+        "def years():\n"
+        "    return [time.localtime().tm_year, time.gmtime(None).tm_year, int(time.ctime()[-4:]),\n"
+        "            int(time.asctime()[-4:]), int(time.strftime('%Y'))]\n"
+        "before = years()\n"
+        "set_ahead(3 * 366 * 86_400)\n"
+        "assert [late - early for early, late in zip(before, years())] == [3] * 5, (before, years())\n"
+        "assert time.gmtime(0).tm_year == 1970 and time.strftime('%Y', time.gmtime(0)) == '1970'\n"
+        "class Keeper:\n"
+        "    clock = time.monotonic\n"
+        "Keeper().clock()\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

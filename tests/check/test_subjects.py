@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import importlib
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 
 import agentenvs
-from agentenvs.core import registry
+from agentenvs.core import hosting, registry
 from agentenvs.core.errors import ConfigError, OptionError, SplitError, UnknownEnvError, UserError
+from agentenvs.core.spec import Capabilities
 from agentenvs.harness.check import CHECKS, check_env
-from tests.check.broken.sound import Boxes
+from tests.check.broken.sound import Boxes, spec_of
 from tests.client.servers import serving
 from tests.envs.fixtures import register_fixtures
 from tests.envs.fixtures.clerk import Clerk
@@ -157,6 +159,26 @@ def test_an_environment_that_cannot_be_begun_fails_and_stops_nobody():
     assert report.finding("reserved_names").status == "passed"
 
 
+class Sleeper(Boxes):
+    """Never begins."""
+
+    spec = spec_of(__name__, "Sleeper", capabilities=Capabilities(execution="process"))
+
+    def _begin(self, scenario):
+        time.sleep(600)
+
+
+def test_a_worker_that_never_begins_is_waited_for_once(monkeypatch):
+    monkeypatch.setattr(hosting, "CALL_SECONDS", 1.0)
+    started = time.monotonic()
+    report = check_env(Sleeper, quick=True)
+    assert time.monotonic() - started < 20
+    assert [finding.check for finding in report.failures] == ["plays_on"]
+    assert "no answer to begin within 1 s" in report.failures[0].faults[0].what
+    assert set(skipped(report)) == {check.name for check in CHECKS} - {"plays_on"}
+    assert not report.passed
+
+
 def test_an_environment_that_cannot_be_made_is_refused_with_the_place():
     class Boom(Boxes):
         def __init__(self, **options):
@@ -195,6 +217,20 @@ class Declared(Shown):
 def test_an_environment_may_say_which_scenarios_look_alike():
     assert [finding.check for finding in check_env(Shown, quick=True).failures] == ["entry_points", "twins"]
     assert [finding.check for finding in check_env(Declared, quick=True).failures] == ["entry_points"]
+
+
+class Tells(Boxes):
+    """Tells the box in the description of its tool."""
+
+    def _begin(self, scenario):
+        told = f"Open a box, such as {scenario.treasure}."
+        self.spec = replace(self.spec, tools=(replace(self.spec.tools[0], description=told),))
+        return super()._begin(scenario)
+
+
+def test_a_secret_in_a_tool_is_found():
+    report = check_env(Tells, quick=True)
+    assert "spec.tools" in report.finding("twins").faults[0].where
 
 
 def test_one_split_may_be_asked_for():

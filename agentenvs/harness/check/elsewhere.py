@@ -21,8 +21,9 @@ from agentenvs.harness.check.plays import Play, plays
 from agentenvs.harness.check.subject import Subject
 
 HASH_SEEDS = ("0", "1")
-CLOCK_SHIFT = 123_456_789
-"""Seconds by which the clock of one of the processes is ahead: almost four years."""
+CLOCK_SHIFT = 123_597_077
+"""Seconds by which the clock of one of the processes is ahead: almost four years, and half a day, so that it is another
+year, day, weekday, hour, minute, and the other half of the day."""
 
 SECONDS = 300.0
 """Wall-clock limit of one process."""

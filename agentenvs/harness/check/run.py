@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentenvs.core.environment import Environment
 from agentenvs.core.errors import AgentEnvsError, ConfigError, UserError
+from agentenvs.core.process import WorkerFailure
 from agentenvs.core.spec import EnvSpec
 from agentenvs.harness.check import (
     branching,
@@ -78,10 +79,10 @@ def check_env(
     else:
         subject = find(target, options or {}, effort, split)
     try:
-        _begun(subject)
+        silent = _begun(subject)
         findings = []
         for number, check in enumerate(CHECKS, start=1):
-            findings.append(made(check, subject))
+            findings.append(made(check, subject) if silent is None else _waited(check, silent))
             subject.tidy()
             progress(number, len(CHECKS), sum(finding.status == "failed" for finding in findings))
         tasks = tuple(f"{ref.split}/{ref.index}" for ref in subject.refs)
@@ -134,6 +135,14 @@ def made(check: Check, subject: Subject) -> Finding:
     return Finding(check.name, check.theme, check.title, status, faults, why, lost, check.promise, seconds)  # type: ignore[arg-type]
 
 
+def _waited(check: Check, silent: Raised) -> Finding:
+    """Return what comes of a check where no episode begins in the time it has: each would wait for it again."""
+    if check is not views.plays_on:
+        return Finding(check.name, check.theme, check.title, "skipped", why="no task can be begun in time")
+    faults = (replace(_fault_of(silent.error), where=silent.where),)
+    return Finding(check.name, check.theme, check.title, "failed", faults)
+
+
 def _outcome(check: Check, subject: Subject) -> tuple[str, tuple[Fault, ...], str, str]:
     if check.promise and not getattr(subject.spec.capabilities, check.promise):
         return "skipped", (), f"the spec says {check.promise}: false", LOST[check.promise]
@@ -156,10 +165,13 @@ def _fault_of(error: BaseException) -> Fault:
     return Fault(f"the environment raises {raised(error)}", Raised("", error).place, fix)
 
 
-def _begun(subject: Subject) -> None:
+def _begun(subject: Subject) -> Raised | None:
     """See that the environment can be made, and that its first task is one.
 
     What an environment does wrong when it is begun is left for the checks to tell.
+
+    Returns:
+        What was raised where its worker process gave no answer in time.
 
     Raises:
         UserError: It refuses its options, its data, or the split; or it cannot be made.
@@ -177,5 +189,10 @@ def _begun(subject: Subject) -> None:
     except Raised as error:
         if isinstance(error.error, UserError):
             raise error.error from None
+        cause = error.error.__cause__
+        silent = error if isinstance(cause, WorkerFailure) and cause.code == "step_timeout" else None
+    else:
+        silent = None
     finally:
         subject.tidy()
+    return silent

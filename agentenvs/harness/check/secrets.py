@@ -219,9 +219,10 @@ def _scripts(subject: Subject, ref: TaskRef) -> Iterator[list[Any]]:
 def _told(episode: Episode) -> dict[str, JSON]:
     """Return all that is told before the first action, but the legal actions."""
     env = episode.env
-    task = env.task()
+    task, spec = env.task(), env.spec.to_json()
     return {
         **_without_legal(episode.turns[0]),
+        "spec": {name: spec[name] for name in ("title", "description", "tools")},
         "task": {"instruction": task.instruction, "options": dict(task.options)},
         "options": env.public_options(),
     }
