@@ -155,6 +155,8 @@ class Creates:
         """
         if (known := self._known(order.name, order.form)) is not None:
             return await asyncio.shield(known.task)
+        if order.size > (most := self._hall.settings.max_group):
+            raise ProblemError("invalid_request", f"{order.size} sessions at once; the limit is {most}")
         self._slow_down(order.size, order.tenant, address)
         if order.kept and (row := await self._known_create(*order.name)) is not None:
             return self._answer_again(row, order.form)
@@ -226,10 +228,6 @@ class Creates:
         """Take room for so many sessions."""
         if self._hall.draining:
             raise ProblemError("draining", headers={"Retry-After": "1"})
-        if count > self._hall.settings.max_group:
-            raise ProblemError(
-                "invalid_request", f"{count} sessions at once; the limit is {self._hall.settings.max_group}"
-            )
         if len(self._hall.open) + self._reserved + count > self._hall.settings.max_sessions:
             raise self._at_capacity(len(self._hall.open), count)
         quota = self._quota(tenant)

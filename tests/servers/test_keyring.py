@@ -224,6 +224,13 @@ async def test_creates_are_bounded_in_time_by_tenant_and_else_by_address(serve, 
 
 
 @pytest.mark.anyio
+async def test_a_group_that_is_too_large_costs_nothing(serve):
+    wire = serve(creates_per_second=1.0, creates_burst=4)
+    problem(await wire.post("/v1/sessions", {"env": "room", "key": key(), "count": 100_000}), "invalid_request")
+    assert (await wire.post("/v1/sessions", {"env": "room", "key": key(), "count": 4})).status_code == 201
+
+
+@pytest.mark.anyio
 async def test_a_create_that_is_refused_for_its_pace_may_be_asked_again(serve):
     wire = serve(creates_per_second=1.0, creates_burst=1)
     await wire.make()
