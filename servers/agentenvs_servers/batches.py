@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
@@ -98,14 +98,61 @@ async def play(hall: Hall, steps: Sequence[Step]) -> bytes:
     return await asyncio.shield(asyncio.get_running_loop().create_task(_Batch(hall, steps).play()))
 
 
-class _Begun(NamedTuple):
-    """A step that was played at once, and waits for the journal."""
+class Begun(NamedTuple):
+    """A step that was played at once, and may wait for the journal; its session is held."""
 
-    place: int
     step: Step
     session: Session
     answer: bytes | ProblemError
     pending: asyncio.Future[bool] | None
+
+    @property
+    def is_in(self) -> bool:
+        """Whether the journal has the turn already, so that its answer may leave."""
+        pending = self.pending
+        return pending is None or (
+            pending.done() and not pending.cancelled() and pending.exception() is None and pending.result()
+        )
+
+    def body(self) -> bytes:
+        """Return the answer.
+
+        Raises:
+            ProblemError: It is one.
+        """
+        if isinstance(self.answer, ProblemError):
+            raise self.answer
+        return self.answer
+
+    async def settled(self) -> bytes:
+        """Return the answer once it may leave; see :meth:`~agentenvs_servers.sessions.Session.settled`."""
+        if self.is_in:
+            return self.body()
+        step = self.step
+        return await self.session.settled(self.answer, self.pending, step.episode, step.turn, step.action)
+
+
+def begin(hall: Hall, step: Step) -> Begun | None:
+    """Play a step at once; None where that cannot be, and :func:`alone` must be awaited.
+
+    Raises:
+        ProblemError: It is refused.
+    """
+    session = hall.enter(step.session)
+    if session is None:
+        return None
+    started = None
+    try:
+        started = session.start_step(step.episode, step.turn, step.action, trace=step.trace)
+    finally:
+        if started is None:
+            hall.leave(session)
+    return None if started is None else Begun(step, session, *started)
+
+
+async def alone(hall: Hall, step: Step) -> bytes:
+    """Play one step and return its answer; see :meth:`~agentenvs_servers.hall.Hall.step`."""
+    return await hall.step(step.session, step.episode, step.turn, step.action, trace=step.trace)
 
 
 class _Batch:
@@ -119,76 +166,47 @@ class _Batch:
         chains: dict[str, list[int]] = {}
         for place, step in enumerate(self._steps):
             chains.setdefault(step.session, []).append(place)
-        begun: list[_Begun] = []
+        begun: list[tuple[int, Begun]] = []
         slow: list[asyncio.Task[None]] = []
         loop = asyncio.get_running_loop()
         for places in chains.values():
             found = self._begin(places[0]) if len(places) == 1 else None
             if found is not None:
-                begun.append(found)
+                begun.append((places[0], found))
             elif not self._replies[places[0]]:
                 slow.append(loop.create_task(self._chain(places)))
-        for found in begun:
-            self._replies[found.place] = await self._settled(found)
+        for place, found in begun:
+            try:
+                # What was begun together is committed together: nearly always only the first is waited for.
+                await self._reply(place, found.settled())
+            finally:
+                self._hall.leave(found.session)
         if slow:
             await asyncio.wait(slow)
         return b'{"items":[%b]}' % b",".join(self._replies)
 
-    def _begin(self, place: int) -> _Begun | None:
+    def _begin(self, place: int) -> Begun | None:
         """Play a step at once, where that can be; one that is refused at once has its reply."""
-        hall, step = self._hall, self._steps[place]
-        session: Session | None = None
         try:
-            session = hall.enter(step.session)
-            if session is None:
-                return None
-            started = session.start_step(step.episode, step.turn, step.action, trace=step.trace)
+            return begin(self._hall, self._steps[place])
         except ProblemError as problem:
             self._replies[place] = b"{%b}" % refusal(problem)
-            started = None
         except Exception as error:  # noqa: BLE001 - boundary: the failure of one step must not take the others' answers
             self._replies[place] = _internal(error)
-            started = None
-        if started is not None:
-            return _Begun(place, step, session, *started)  # type: ignore[arg-type]
-        if session is not None:
-            hall.leave(session)
         return None
-
-    async def _settled(self, begun: _Begun) -> bytes:
-        """Return the reply to a step once it may leave."""
-        _, step, session, answer, pending = begun
-        try:
-            # All that was begun together is committed together, so that nearly always only the first is waited for.
-            if pending is not None and not is_in(pending):
-                answer = await session.settled(answer, pending, step.episode, step.turn, step.action)
-            return b'{"status":200,"result":%b}' % answer if type(answer) is bytes else b"{%b}" % refusal(answer)  # type: ignore[arg-type]
-        except ProblemError as problem:
-            return b"{%b}" % refusal(problem)
-        except Exception as error:  # noqa: BLE001 - boundary: the failure of one step must not take the others' answers
-            return _internal(error)
-        finally:
-            self._hall.leave(session)
 
     async def _chain(self, places: Sequence[int]) -> None:
         """Play the steps of one session."""
         for place in places:
-            try:
-                self._replies[place] = b'{"status":200,"result":%b}' % await alone(self._hall, self._steps[place])
-            except ProblemError as problem:
-                self._replies[place] = b"{%b}" % refusal(problem)
-            except Exception as error:  # noqa: BLE001 - boundary: the failure of one step must not take the others'
-                self._replies[place] = _internal(error)
+            await self._reply(place, alone(self._hall, self._steps[place]))
 
-
-async def alone(hall: Hall, step: Step) -> bytes:
-    """Play one step and return its answer; see :meth:`~agentenvs_servers.hall.Hall.step`."""
-    return await hall.step(step.session, step.episode, step.turn, step.action, trace=step.trace)
-
-
-def is_in(pending: asyncio.Future[bool]) -> bool:
-    """Return whether the journal has taken a turn already."""
-    return pending.done() and not pending.cancelled() and pending.exception() is None and pending.result()
+    async def _reply(self, place: int, work: Awaitable[bytes]) -> None:
+        try:
+            self._replies[place] = b'{"status":200,"result":%b}' % await work
+        except ProblemError as problem:
+            self._replies[place] = b"{%b}" % refusal(problem)
+        except Exception as error:  # noqa: BLE001 - boundary: the failure of one step must not take the others' answers
+            self._replies[place] = _internal(error)
 
 
 def _internal(error: Exception) -> bytes:

@@ -10,14 +10,14 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
-import types
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NoReturn, TypeVar
 
 import orjson
 from pydantic import BaseModel, ValidationError
 
 from agentenvs.core.canon import clean_text, has_long_number
+from agentenvs_servers.eager import NotYet, at_once, resumed
 from agentenvs_servers.problems import ProblemError
 from agentenvs_servers.settings import Settings
 
@@ -74,52 +74,13 @@ async def _rest(message: Mapping[str, Any], receive: Receive, settings: Settings
 async def _received(receive: Receive, seconds: float) -> Mapping[str, Any]:
     work = receive()
     try:
-        message = _at_once(work) if inspect.iscoroutine(work) else await _in_time(work, seconds)
-    except _NotYet as later:
-        message = await _in_time(_resumed(work, later.waits), seconds)  # type: ignore[arg-type]
+        # Nearly every body is there already, and a timer costs more than reading it.
+        message = at_once(work) if inspect.iscoroutine(work) else await _in_time(work, seconds)
+    except NotYet as later:
+        message = await _in_time(resumed(work, later), seconds)  # type: ignore[arg-type]
     if message["type"] == "http.disconnect":
         raise ClientGone
     return message
-
-
-class _NotYet(Exception):
-    """A coroutine waits for something."""
-
-    def __init__(self, waits: Any) -> None:
-        self.waits = waits
-
-
-def _at_once(work: Coroutine[Any, Any, Mapping[str, Any]]) -> Mapping[str, Any]:
-    """Return what is there already, as nearly every body is, without a timer, which costs more than reading it.
-
-    Raises:
-        _NotYet: It is not; the coroutine has begun.
-    """
-    try:
-        waits = work.send(None)
-    except StopIteration as done:
-        message: Mapping[str, Any] = done.value
-        return message
-    raise _NotYet(waits)
-
-
-@types.coroutine
-def _resumed(work: Coroutine[Any, Any, Mapping[str, Any]], waits: Any) -> Generator[Any, Any, Mapping[str, Any]]:
-    """Go on with a coroutine that has begun, and waits."""
-    try:
-        while True:
-            try:
-                sent = yield waits
-            except GeneratorExit:
-                work.close()
-                raise
-            except BaseException as error:  # noqa: BLE001 - boundary: it is handed on, whatever it is
-                waits = work.throw(error)
-            else:
-                waits = work.send(sent)
-    except StopIteration as done:
-        message: Mapping[str, Any] = done.value
-        return message
 
 
 async def _in_time(work: Awaitable[Mapping[str, Any]], seconds: float) -> Mapping[str, Any]:

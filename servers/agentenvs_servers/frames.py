@@ -21,6 +21,7 @@ from agentenvs_servers.auth import Pass
 from agentenvs_servers.dumping import dump
 from agentenvs_servers.failures import told
 from agentenvs_servers.hall import Hall
+from agentenvs_servers.metering import Route
 from agentenvs_servers.problems import ProblemError
 from agentenvs_servers.requests import Request, current
 from agentenvs_servers.wire import CreateBody, EpisodeId, ForkBody, ResetBody, SessionName, StepItem, Wire
@@ -89,6 +90,15 @@ class Frame(NamedTuple):
     fields: Fields
 
 
+class Waiting(NamedTuple):
+    """A turn that was played, and waits for the journal."""
+
+    frame: Frame
+    begun: batches.Begun
+    request: Request
+    began: float
+
+
 class FrameError(Exception):
     """A frame that is no request; ``answer`` says why."""
 
@@ -149,6 +159,7 @@ class Desk:
         self._entered = entered
         self._address = address
         self._metrics = hall.metrics
+        self._routes: dict[str, Route] = {}
         self._ops: Mapping[str, Callable[[Fields], Work]] = {
             "close": self._close,
             "create": self._create,
@@ -164,35 +175,94 @@ class Desk:
             "trace": self._trace,
         }
 
+    def begin(self, frame: Frame) -> bytes | Waiting | None:
+        """Do at once what can be: a step, up to the journal.
+
+        Returns:
+            The answer; or a turn that waits for the journal (see :meth:`ended`); None where :meth:`answer` must be
+            awaited.
+        """
+        step = batches.step_of(frame.fields) if frame.op == "step" else None
+        if step is None:
+            return None
+        began = perf_counter()
+        request = Request()
+        current.set(request)
+        try:
+            self._entered.tenant()
+            begun = batches.begin(self._hall, step)
+            if begun is None:
+                return None
+            waiting = Waiting(frame, begun, request, began)
+            return self.ended(waiting) if begun.pending is None else waiting
+        except ProblemError as problem:
+            return self._told(frame, request, began, problem)
+        except Exception as error:  # noqa: BLE001 - boundary: nothing of a failure's words may reach a client
+            return self._told(frame, request, began, _internal(error))
+
+    def ended(self, waiting: Waiting) -> bytes:
+        """Return the answer to a turn that the journal has."""
+        try:
+            return self._told(waiting.frame, waiting.request, waiting.began, waiting.begun.body())
+        except ProblemError as problem:
+            return self._told(waiting.frame, waiting.request, waiting.began, problem)
+        finally:
+            self._hall.leave(waiting.begun.session)
+
+    async def settled(self, waiting: Waiting) -> bytes:
+        """Return the answer to a turn that the journal has not taken, or not yet."""
+        current.set(waiting.request)
+        try:
+            said: bytes | ProblemError = await waiting.begun.settled()
+        except ProblemError as problem:
+            said = problem
+        except Exception as error:  # noqa: BLE001 - boundary: nothing of a failure's words may reach a client
+            said = _internal(error)
+        finally:
+            self._hall.leave(waiting.begun.session)
+        return self._told(waiting.frame, waiting.request, waiting.began, said)
+
     async def answer(self, frame: Frame) -> bytes:
         """Return the answer to a request; whatever goes wrong is one too."""
         began = perf_counter()
         request = Request()
         current.set(request)
-        status, answer = await self._answered(frame)
-        took = perf_counter() - began
-        name = frame.op if frame.op in self._ops else "(unknown)"
-        route = self._metrics.route(f"WS {name}", _DOORS.get(name))
-        route.answered(status, took)
-        if logs.access.isEnabledFor(logging.INFO):
-            logs.told_of(request, route.name, status, took)
-        return answer
-
-    async def _answered(self, frame: Frame) -> tuple[int, bytes]:
         try:
             self._entered.tenant()
             op = self._ops.get(frame.op)
             if op is None:
                 raise ProblemError("invalid_request", f"op: one of {', '.join(self._ops)}")
-            body = await op(frame.fields)
-            status = 201 if frame.op in _MAKING else 200
-            return status, b'{"id":%d,"status":%d,"body":%b}' % (frame.id, status, body)
+            said: bytes | ProblemError = await op(frame.fields)
         except ProblemError as problem:
-            self._metrics.problems.add(problem.code)
-            return problem.status, refusal(frame.id, problem)
+            said = problem
         except Exception as error:  # noqa: BLE001 - boundary: nothing of a failure's words may reach a client
-            log.error("a request on a socket failed: %s", told(error))
-            return 500, refusal(frame.id, ProblemError("internal"))
+            said = _internal(error)
+        return self._told(frame, request, began, said)
+
+    def _told(self, frame: Frame, request: Request, began: float, said: bytes | ProblemError) -> bytes:
+        """Return the answer with its envelope, and count it."""
+        if isinstance(said, ProblemError):
+            status, answer = said.status, refusal(frame.id, said)
+            self._metrics.problems.add(said.code)
+        else:
+            status = 201 if frame.op in _MAKING else 200
+            answer = b'{"id":%d,"status":%d,"body":%b}' % (frame.id, status, said)
+        took = perf_counter() - began
+        route = self._route(frame.op)
+        route.answered(status, took)
+        if logs.access.isEnabledFor(logging.INFO):
+            logs.told_of(request, route.name, status, took)
+        return answer
+
+    def _route(self, op: str) -> Route:
+        """Return the counters of an op; of one that is none, those of the unknown."""
+        route = self._routes.get(op)
+        if route is None:
+            name = op if op in self._ops else "(unknown)"
+            route = self._metrics.route(f"WS {name}", _DOORS.get(name))
+            if name == op:
+                self._routes[op] = route
+        return route
 
     async def _step(self, fields: Fields) -> bytes:
         step = batches.step_of(fields)
@@ -259,3 +329,8 @@ def _parsed(model: type[M], fields: Fields) -> M:
         return model.model_validate(fields)
     except ValidationError as error:
         raise ProblemError("invalid_request", bodies.faults(error)) from error
+
+
+def _internal(error: Exception) -> ProblemError:
+    log.error("a request on a socket failed: %s", told(error))
+    return ProblemError("internal")

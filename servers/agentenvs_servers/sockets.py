@@ -12,16 +12,26 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Coroutine
+from functools import partial
+from typing import Any
 from urllib.parse import urlsplit
 
 from agentenvs_servers import auth, frames
 from agentenvs_servers.asgi import Receive, Scope, Send, address_of
+from agentenvs_servers.eager import NotYet, at_once, resumed
 from agentenvs_servers.failures import told
-from agentenvs_servers.frames import Desk, Frame, FrameError
+from agentenvs_servers.frames import Desk, Frame, FrameError, Waiting
 from agentenvs_servers.hall import Hall
 from agentenvs_servers.problems import MEDIA_TYPE, ProblemError
 
 PATH = "/v1/ws"
+
+ROUTE_HEADER = b"x-agentenvs-route"
+"""Tells the client which worker it has reached: its sessions begin with this token."""
+
+TAKEN_AT_ONCE = 32
+"""Frames of one socket that are taken before others are let in between."""
 
 UNAUTHORIZED = 4401
 """How a socket is closed where the handshake cannot be answered as a problem."""
@@ -39,7 +49,8 @@ async def serve(hall: Hall, scope: Scope, receive: Receive, send: Send) -> None:
     except ProblemError as problem:
         await _refuse(problem, scope, send)
         return
-    await send({"type": "websocket.accept"})
+    route = hall.tools.names.route.encode()
+    await send({"type": "websocket.accept", "headers": [(ROUTE_HEADER, route)]})
     socket = Socket(hall, entered, address_of(scope), receive, send)
     hall.metrics.sockets += 1
     try:
@@ -66,40 +77,80 @@ class Socket:
         self._free = asyncio.Semaphore(hall.settings.socket_requests)
         self._receive = receive
         self._send = send
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._open: set[asyncio.Future[Any]] = set()
+        """Requests that wait for something."""
 
     async def run(self) -> None:
         """Take frames until the client is gone."""
-        loop = asyncio.get_running_loop()
+        taken = 0
         while True:
             await self._free.acquire()
             message = await self._receive()
             if message["type"] != "websocket.receive":
                 return
-            task = loop.create_task(self._one(message.get("text")))
-            self._tasks.add(task)
-            task.add_done_callback(self._done)
+            self._take(message.get("text"))
+            taken += 1
+            if taken % TAKEN_AT_ONCE == 0:
+                await asyncio.sleep(0)  # frames that are there already must not keep the others waiting
 
     async def rest(self) -> None:
         """Wait until everything has come to its end."""
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        while self._open:
+            await asyncio.wait(self._open)
 
-    def _done(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        self._free.release()
-        if not task.cancelled() and (error := task.exception()) is not None:
-            log.debug("an answer found nobody: %s", told(error))
-
-    async def _one(self, text: str | None) -> None:
+    def _take(self, text: str | None) -> None:
         try:
             if text is None:
                 raise FrameError(None, ProblemError("invalid_request", "frames are text, not bytes"))
             frame: Frame = frames.read(text, self._most_bytes)
-            answer = await self._desk.answer(frame)
         except FrameError as error:
-            answer = error.answer
-        await self._send({"type": "websocket.send", "text": answer.decode()})
+            self._answer(error.answer)
+            return
+        begun = self._desk.begin(frame)
+        if begun is None:
+            self._await(self._later(self._desk.answer(frame)))
+        elif isinstance(begun, bytes):
+            self._answer(begun)
+        elif (pending := begun.begun.pending) is not None:
+            self._open.add(pending)
+            pending.add_done_callback(partial(self._committed, begun))
+
+    def _committed(self, waiting: Waiting, pending: asyncio.Future[bool]) -> None:
+        """Answer a turn that the journal has; where it has not, somebody must find out what is so."""
+        self._open.discard(pending)
+        if waiting.begun.is_in:
+            self._answer(self._desk.ended(waiting))
+        else:
+            self._await(self._later(self._desk.settled(waiting)))
+
+    async def _later(self, work: Coroutine[Any, Any, bytes]) -> None:
+        await self._sent(await work)
+
+    def _answer(self, answer: bytes) -> None:
+        """Send an answer, at once where the client reads."""
+        work = self._sent(answer)
+        try:
+            at_once(work)
+        except NotYet as later:
+            self._await(resumed(work, later))
+        else:
+            self._free.release()
+
+    async def _sent(self, answer: bytes) -> None:
+        try:
+            await self._send({"type": "websocket.send", "text": answer.decode()})
+        except Exception as error:  # noqa: BLE001 - boundary: the client is gone, and whatever a server makes of that
+            log.debug("an answer found nobody: %s", told(error))
+
+    def _await(self, work: Coroutine[Any, Any, None]) -> None:
+        """Let something come to its end, and then room for another request."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._open.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._open.discard(task)
+        self._free.release()
 
 
 def _refuse_foreign(headers: dict[bytes, bytes]) -> None:

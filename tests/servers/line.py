@@ -107,5 +107,7 @@ async def connected(wire: Wire, *headers: tuple[bytes, bytes], response: bool = 
 async def opened(wire: Wire, *headers: tuple[bytes, bytes]) -> AsyncIterator[Line]:
     """Open a socket that is accepted."""
     async with connected(wire, *headers) as line:
-        assert await line.came.get() == {"type": "websocket.accept"}
+        accepted = await line.came.get()
+        assert accepted["type"] == "websocket.accept"
+        assert accepted["headers"] == [(b"x-agentenvs-route", wire.hall.tools.names.route.encode())]
         yield line
