@@ -10,7 +10,18 @@ from typing import Annotated, cast
 import typer
 
 from agentenvs._version import __version__
-from agentenvs.cli import arguments, checking, conforming, console, doctoring, evaluating, listing, playing, serving
+from agentenvs.cli import (
+    arguments,
+    checking,
+    conforming,
+    console,
+    doctoring,
+    evaluating,
+    journaling,
+    listing,
+    playing,
+    serving,
+)
 from agentenvs.core.errors import ConfigError, EpisodeError, UserError
 
 app = typer.Typer(
@@ -28,7 +39,7 @@ app = typer.Typer(
     epilog=console.EXIT_CODES,
 )
 
-for _verbs in (listing, playing, evaluating, checking, conforming, serving, doctoring):
+for _verbs in (listing, playing, evaluating, checking, conforming, serving, journaling, doctoring):
     _verbs.add_to(app)
 
 # What is raised for a command line that cannot be parsed; typer has no public name for it.

@@ -14,10 +14,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import sqlalchemy as sa
 from alembic import command
 from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from alembic.util import CommandError
 from sqlalchemy import Connection, Engine, event
 
@@ -75,6 +78,45 @@ def open_journal(url: str, *, fresh_epoch: bool = True) -> Opened:
         ) from error
 
 
+def visit(url: str, *, writes: bool) -> Opened:
+    """Open a journal that is there, beside the server that may be using it; its schema is left as it is.
+
+    Args:
+        url: As :func:`open_journal` takes it.
+        writes: Whether to change something. Who only reads holds nobody up.
+
+    Raises:
+        DataError: There is no such file, it is no journal, or of another version of this package.
+        ServiceError: The database cannot be reached or used.
+        ConfigError: The URL makes no sense.
+        MissingExtraError: The driver of PostgreSQL is not installed.
+    """
+    made = _parsed(url)
+    is_sqlite = made.get_backend_name() == "sqlite"
+    engine = _visited(made, writes) if is_sqlite else _engine(url)
+    try:
+        with engine.connect() as connection:
+            found = MigrationContext.configure(connection).get_current_revision()
+            if found != (wanted := ScriptDirectory.from_config(_config()).get_current_head()):
+                raise DataError(
+                    f"the journal {shown(url)} is " + ("none" if found is None else "of another version"),
+                    why=f"its schema is {found}, this version's {wanted}",
+                    fix="use the version of agentenvs that serves it, or serve it once with this one",
+                )
+            if not is_sqlite:
+                return Opened(engine, _database_clock)
+            epoch = connection.execute(sa.select(meta.c.value).where(meta.c.name == "epoch")).scalar()
+        return Opened(engine, lambda _: time.monotonic() - float(epoch or 0.0))
+    except sa.exc.DBAPIError as error:
+        engine.dispose()
+        raise (DataError if is_sqlite else ServiceError)(
+            f"the journal {shown(url)} cannot be used", why=_words(error), fix="give the address of a journal"
+        ) from error
+    except DataError:
+        engine.dispose()
+        raise
+
+
 def shown(url: str) -> str:
     """Return the address of a journal without its password."""
     try:
@@ -83,11 +125,15 @@ def shown(url: str) -> str:
         return "(not a URL)"
 
 
-def _engine(url: str) -> Engine:
+def _parsed(url: str) -> sa.URL:
     try:
-        made = sa.make_url(url if "://" in url else f"sqlite:///{Path(url).absolute()}")
+        return sa.make_url(url if "://" in url else f"sqlite:///{Path(url).absolute()}")
     except sa.exc.ArgumentError as error:
         raise ConfigError("the address of the journal is none", fix="a file, or postgresql://USER@HOST/NAME") from error
+
+
+def _engine(url: str) -> Engine:
+    made = _parsed(url)
     if made.get_backend_name() == "sqlite":
         return _sqlite(made)
     if made.get_backend_name() == "postgresql":
@@ -120,6 +166,30 @@ def _sqlite(url: sa.URL) -> Engine:
     return engine
 
 
+def _visited(url: sa.URL, writes: bool) -> Engine:
+    """Return the way to a file that is there already."""
+    file = Path(url.database or "")
+    if not file.is_file():
+        raise DataError(f"there is no journal {file}", fix="give the file that the server was given with --journal")
+    address = f"file:{quote(str(file.absolute()))}?mode={'rw' if writes else 'ro'}"
+    engine = sa.create_engine(
+        "sqlite://",
+        creator=lambda: sqlite3.connect(address, uri=True, timeout=BUSY_SECONDS, check_same_thread=False),
+        poolclass=sa.pool.NullPool,
+    )
+
+    @event.listens_for(engine, "connect")
+    def prepare(raw: sqlite3.Connection, _: Any) -> None:
+        raw.isolation_level = None
+        raw.execute("PRAGMA foreign_keys=ON")
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+    return engine
+
+
 def _postgresql(url: sa.URL) -> Engine:
     try:
         import psycopg  # noqa: F401
@@ -140,8 +210,7 @@ def _migrate(connection: Connection) -> None:
     """
     if connection.dialect.name == "postgresql":
         connection.execute(sa.text("SELECT pg_advisory_xact_lock(7267114)"))
-    config = Config()
-    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+    config = _config()
     config.attributes["connection"] = connection
     try:
         command.upgrade(config, "head")
@@ -151,6 +220,12 @@ def _migrate(connection: Connection) -> None:
             why=str(error),
             fix="use the version of agentenvs that made it, or give another --journal",
         ) from error
+
+
+def _config() -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+    return config
 
 
 def _epoch(connection: Connection, fresh: bool) -> float:

@@ -15,7 +15,17 @@ from sqlalchemy import Connection
 from sqlalchemy.dialects.postgresql import insert as insert_postgresql
 from sqlalchemy.dialects.sqlite import insert as insert_sqlite
 
-from agentenvs_servers.journal.rows import CreateRow, Ended, EpisodeRow, Head, Loaded, PlayedTurn, Saved, SessionRow
+from agentenvs_servers.journal.rows import (
+    CreateRow,
+    Ended,
+    EpisodeRow,
+    Head,
+    Loaded,
+    PlayedTurn,
+    Saved,
+    SessionRow,
+    lookup,
+)
 from agentenvs_servers.journal.schema import (
     attempts,
     checkpoints,
@@ -253,10 +263,14 @@ def _stands(connection: Connection, session: bytes, ended: Ended) -> bool:
     ).scalar()
     if no is None:
         return False
+    return _last_turn(connection, ended.id, no) == ended.turns
+
+
+def _last_turn(connection: Connection, episode: str, no: int) -> int:
     last = connection.execute(sa.select(sa.func.max(turns.c.turn)).where(turns.c.episode == no)).scalar()
     if last is None:  # a fork begins with a saved world
-        last = connection.execute(sa.select(checkpoints.c.turn).where(checkpoints.c.episode == ended.id)).scalar()
-    return (last or 0) == ended.turns
+        last = connection.execute(sa.select(checkpoints.c.turn).where(checkpoints.c.episode == episode)).scalar()
+    return last or 0
 
 
 def _end_episode(connection: Connection, ended: Ended) -> None:
@@ -380,6 +394,28 @@ def due(connection: Connection, slack: float, most: int, now: float) -> list[str
             sa.select(sessions.c.name).where(sessions.c.state == "open", late).order_by(sessions.c.touched).limit(most)
         ).scalars()
     )
+
+
+def give_up_due(connection: Connection, slack: float, most: int, now: float) -> int:
+    """Let sessions expire that no server did in time; their episodes are aborted, without a verdict.
+
+    Args:
+        connection: A transaction.
+        slack: By how many seconds their time must be up.
+        most: How many at a time.
+        now: The journal's clock.
+
+    Returns:
+        How many.
+    """
+    count = 0
+    for name in due(connection, slack, most, now):
+        session = lookup(name)
+        row = connection.execute(sa.select(playing.c.episode, playing.c.no).where(playing.c.session == session)).first()
+        if row is not None:
+            ended = Ended(row.episode, _last_turn(connection, row.episode, row.no), "aborted", None)
+            count += end_session(connection, session, ended, "expired", None, now)
+    return count
 
 
 def forget(connection: Connection, retention: float, now: float) -> int:
