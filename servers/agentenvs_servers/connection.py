@@ -14,11 +14,13 @@ reads nothing of what was written to it already.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.exceptions import InvalidState
 
 from agentenvs_servers.problems import MEDIA_TYPE, ProblemError
 from agentenvs_servers.settings import Settings
@@ -27,6 +29,9 @@ HEAD_SECONDS = 10.0
 """In which the head of a request must arrive, from the first byte on (of a new connection: from its making)."""
 
 MOST_HEAD_BYTES = 65_536
+
+DIRECT = "agentenvs.direct"
+"""Name of the extension under which a socket's scope holds its :class:`SocketConnection`."""
 
 SUPERFLUOUS_SECONDS = 1.0
 """In which a connection beyond the most must have sent something, to be told that it is."""
@@ -167,15 +172,66 @@ class Connection(HttpToolsProtocol):
 
 
 class SocketConnection(WebSocketsSansIOProtocol):
-    """One socket; see :class:`uvicorn.protocols.websockets.websockets_sansio_impl.WebSocketsSansIOProtocol`."""
+    """One socket; see :class:`uvicorn.protocols.websockets.websockets_sansio_impl.WebSocketsSansIOProtocol`.
 
-    async def send(self, message: Any) -> None:
-        """Send, and take note that a refusal which was sent whole completes the handshake."""
-        await super().send(message)
-        if message["type"] == "websocket.http.response.body":
-            self.handshake_complete = True
+    An application that finds this object in its scope (:data:`DIRECT`) may take frames and send answers without the
+    queue and the events in between, which cost as much as a step.
+    """
+
+    _taker: Callable[[bytes], None] | None = None
+
+    def handle_connect(self, event: Any) -> None:
+        """Let the application find this object, and take note that a refusal completes the handshake."""
+        super().handle_connect(event)
+        scope: dict[str, Any] | None = getattr(self, "scope", None)
+        if scope is not None:
+            scope["extensions"][DIRECT] = self
+            self.app = self._completing(self.app)
+
+    def _completing(self, app: Any) -> Any:
+        async def completed(scope: Any, receive: Any, send: Any) -> None:
+            await app(scope, receive, send)
+            if self.initial_response is not None:
+                self.handshake_complete = True
+
+        return completed
 
     def keepalive_timeout(self) -> None:
         """Cut off a client that is not there; what it has not read by now would keep a mere closing waiting."""
         super().keepalive_timeout()
         self.transport.abort()
+
+    # ---- the direct way --------------------------------------------------------------------------------------------
+
+    def take_frames(self, taker: Callable[[bytes], None]) -> None:
+        """Hand every further text frame to a function; those of bytes, and the end, go on being events."""
+        self._taker = taker
+
+    def hold(self, wait: bool) -> None:
+        """Read nothing further, or go on."""
+        if self.transport.is_closing() or wait == self.read_paused:
+            return
+        self.read_paused = wait
+        if wait:
+            self.transport.pause_reading()
+        else:
+            self.transport.resume_reading()
+
+    def push(self, answer: bytes) -> bool:
+        """Send a text frame; False where the client does not read, or is gone, and ``send`` must find out which."""
+        if not self.writable.is_set() or self.disconnected or self.close_sent:
+            return False
+        try:
+            self.conn.send_text(answer)
+        except InvalidState:
+            return False
+        self.transport.write(b"".join(self.conn.data_to_send()))
+        return True
+
+    def send_receive_event_to_app(self) -> None:
+        """Hand on a frame."""
+        if self._taker is None or self.curr_msg_data_type != "text" or self.close_sent:
+            super().send_receive_event_to_app()
+            return
+        frames, self.frames = self.frames, []
+        self._taker(bytes(frames[0]) if len(frames) == 1 else b"".join(frames))

@@ -32,7 +32,7 @@ M = TypeVar("M", bound=Wire)
 Fields: TypeAlias = dict[str, Any]
 Work: TypeAlias = Coroutine[Any, Any, bytes]
 
-_ID = re.compile(r'\s*\{\s*"id"\s*:\s*(0|[1-9]\d{0,14})\s*[,}]', re.ASCII)
+_ID = re.compile(rb'\s*\{\s*"id"\s*:\s*(0|[1-9]\d{0,14})\s*[,}]')
 
 _MAKING = frozenset({"create", "fork"})
 _DOORS = {"step": "socket", "steps": "batch"}
@@ -107,23 +107,22 @@ class FrameError(Exception):
         self.answer = refusal(number, problem)
 
 
-def read(text: str, most: int) -> Frame:
+def read(data: bytes, most: int) -> Frame:
     """Return the request of a frame.
 
     Args:
-        text: The frame.
+        data: The frame.
         most: Its limit in bytes.
 
     Raises:
         FrameError: It is none.
     """
-    data = text.encode("utf-8", "surrogatepass")
     if len(data) > most:
-        raise FrameError(_id_at_the_front(text), ProblemError("body_too_large", f"the limit is {most} bytes"))
+        raise FrameError(_id_at_the_front(data), ProblemError("body_too_large", f"the limit is {most} bytes"))
     try:
         form = bodies.loads(data)
     except ProblemError as problem:
-        raise FrameError(_id_at_the_front(text), problem) from problem
+        raise FrameError(_id_at_the_front(data), problem) from problem
     if type(form) is not dict:
         raise FrameError(None, ProblemError("invalid_request", "a frame is one JSON object"))
     number, op = form.pop("id", None), form.pop("op", None)
@@ -134,8 +133,8 @@ def read(text: str, most: int) -> Frame:
     return Frame(number, op, form)
 
 
-def _id_at_the_front(text: str) -> int | None:
-    found = _ID.match(text, 0, 80)
+def _id_at_the_front(data: bytes) -> int | None:
+    found = _ID.match(data, 0, 80)
     return None if found is None else int(found[1])
 
 

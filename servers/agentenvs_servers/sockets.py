@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Coroutine
 from functools import partial
 from typing import Any
@@ -19,6 +20,7 @@ from urllib.parse import urlsplit
 
 from agentenvs_servers import auth, frames
 from agentenvs_servers.asgi import Receive, Scope, Send, address_of
+from agentenvs_servers.connection import DIRECT, SocketConnection
 from agentenvs_servers.eager import NotYet, at_once, resumed
 from agentenvs_servers.failures import told
 from agentenvs_servers.frames import Desk, Frame, FrameError, Waiting
@@ -32,6 +34,8 @@ ROUTE_HEADER = b"x-agentenvs-route"
 
 TAKEN_AT_ONCE = 32
 """Frames of one socket that are taken before others are let in between."""
+
+NO_TEXT = frames.refusal(None, ProblemError("invalid_request", "frames are text, not bytes"))
 
 UNAUTHORIZED = 4401
 """How a socket is closed where the handshake cannot be answered as a problem."""
@@ -51,7 +55,8 @@ async def serve(hall: Hall, scope: Scope, receive: Receive, send: Send) -> None:
         return
     route = hall.tools.names.route.encode()
     await send({"type": "websocket.accept", "headers": [(ROUTE_HEADER, route)]})
-    socket = Socket(hall, entered, address_of(scope), receive, send)
+    direct = scope.get("extensions", {}).get(DIRECT)
+    socket = Socket(hall, entered, address_of(scope), receive, send, direct)
     hall.metrics.sockets += 1
     try:
         await socket.run()
@@ -69,40 +74,95 @@ class Socket:
         address: Of the client.
         receive: Gives frames.
         send: Takes answers.
+        direct: The connection, where frames and answers may go past ``receive`` and ``send``.
     """
 
-    def __init__(self, hall: Hall, entered: auth.Pass, address: str, receive: Receive, send: Send) -> None:
+    def __init__(
+        self,
+        hall: Hall,
+        entered: auth.Pass,
+        address: str,
+        receive: Receive,
+        send: Send,
+        direct: SocketConnection | None = None,
+    ) -> None:
         self._desk = Desk(hall, entered, address)
         self._most_bytes = hall.settings.max_body_bytes
-        self._free = asyncio.Semaphore(hall.settings.socket_requests)
         self._receive = receive
         self._send = send
+        self._direct = direct
+        self._room = hall.settings.socket_requests
+        """How many requests more may run."""
+        self._taken = 0
+        """Frames since the event loop last came by."""
+        self._held: deque[bytes] = deque()
+        """Frames that came and wait for room."""
+        self._freed = asyncio.Event()
         self._open: set[asyncio.Future[Any]] = set()
         """Requests that wait for something."""
 
     async def run(self) -> None:
         """Take frames until the client is gone."""
-        taken = 0
+        if self._direct is not None:
+            self._direct.take_frames(self._came)
         while True:
-            await self._free.acquire()
             message = await self._receive()
             if message["type"] != "websocket.receive":
                 return
-            self._take(message.get("text"))
-            taken += 1
-            if taken % TAKEN_AT_ONCE == 0:
-                await asyncio.sleep(0)  # frames that are there already must not keep the others waiting
+            text = message.get("text")
+            if text is None:
+                self._room -= 1
+                self._answer(NO_TEXT)
+            else:
+                self._came(text.encode())
+            while self._room <= 0 or self._held:
+                self._freed.clear()
+                await self._freed.wait()
 
     async def rest(self) -> None:
-        """Wait until everything has come to its end."""
+        """Wait until everything that runs has come to its end; what waits for room has not begun."""
+        self._held.clear()
         while self._open:
             await asyncio.wait(self._open)
 
-    def _take(self, text: str | None) -> None:
+    # ---- in --------------------------------------------------------------------------------------------------------
+
+    def _came(self, data: bytes) -> None:
+        """Take a frame; where there is no room, or others are to be let in between, later."""
+        if self._held or self._room <= 0 or self._taken >= TAKEN_AT_ONCE:
+            self._held.append(data)
+            if self._room <= 0 and self._direct is not None:
+                self._direct.hold(True)
+            return
+        if self._taken == 0:
+            asyncio.get_running_loop().call_soon(self._next)
+        self._taken += 1
+        self._room -= 1
+        self._take(data)
+
+    def _next(self) -> None:
+        """Go on with what waits."""
+        self._taken = 0
+        held, self._held = self._held, deque()
+        while held and self._room > 0 and self._taken < TAKEN_AT_ONCE:
+            self._came(held.popleft())
+        held.extend(self._held)
+        self._held = held
+        if not held:
+            self._freed.set()
+            if self._direct is not None:
+                self._direct.hold(False)
+
+    def _free(self) -> None:
+        self._room += 1
+        if self._room == 1 and self._held and self._taken == 0:
+            asyncio.get_running_loop().call_soon(self._next)
+        elif not self._held:
+            self._freed.set()
+
+    def _take(self, data: bytes) -> None:
         try:
-            if text is None:
-                raise FrameError(None, ProblemError("invalid_request", "frames are text, not bytes"))
-            frame: Frame = frames.read(text, self._most_bytes)
+            frame: Frame = frames.read(data, self._most_bytes)
         except FrameError as error:
             self._answer(error.answer)
             return
@@ -123,18 +183,23 @@ class Socket:
         else:
             self._await(self._later(self._desk.settled(waiting)))
 
+    # ---- out -------------------------------------------------------------------------------------------------------
+
     async def _later(self, work: Coroutine[Any, Any, bytes]) -> None:
         await self._sent(await work)
 
     def _answer(self, answer: bytes) -> None:
         """Send an answer, at once where the client reads."""
+        if self._direct is not None and self._direct.push(answer):
+            self._free()
+            return
         work = self._sent(answer)
         try:
             at_once(work)
         except NotYet as later:
             self._await(resumed(work, later))
         else:
-            self._free.release()
+            self._free()
 
     async def _sent(self, answer: bytes) -> None:
         try:
@@ -150,7 +215,7 @@ class Socket:
 
     def _done(self, task: asyncio.Task[None]) -> None:
         self._open.discard(task)
-        self._free.release()
+        self._free()
 
 
 def _refuse_foreign(headers: dict[bytes, bytes]) -> None:

@@ -351,7 +351,7 @@ def served() -> Any:
     rooms.register()
     limits = Settings(max_body_bytes=100_000, socket_ping_seconds=0.3)
     with background(["room"], limits) as url:
-        yield url.replace("http", "ws") + "/v1/ws"
+        yield _ws(url)
 
 
 def _ask(line: Any, number: int, op: str, **fields: Any) -> dict[str, Any]:
@@ -375,6 +375,38 @@ def test_a_frame_in_parts(served):
         assert json.loads(line.recv(timeout=10))["status"] == 200
 
 
+def test_many_frames_at_once(served):
+    with connect(served) as line:
+        made = _ask(line, 0, "create", env="room", key=key())["body"]
+        fields = {"session": made["session"], "episode": made["episode"], "turn": 1, "action": "look"}
+        frames = [json.dumps({"id": number, "op": "step", **fields}) for number in range(1, 3001)]
+        line.socket.sendall(b"".join(Frame(Opcode.TEXT, frame.encode()).serialize(mask=True) for frame in frames))
+        replies = [json.loads(line.recv(timeout=20)) for _ in frames]
+        assert sorted(reply["id"] for reply in replies) == list(range(1, 3001))
+        assert len({json.dumps(reply["body"]) for reply in replies}) == 1
+
+
+def test_requests_beyond_the_bound_wait_on_a_real_line():
+    rooms.register()
+    with background(["slow_room", "room"], Settings(socket_requests=3)) as url, connect(_ws(url)) as line:
+        made = [_ask(line, 0, "create", env=env, key=key())["body"] for env in ("slow_room",) * 3 + ("room",)]
+        steps = [{"session": each["session"], "episode": each["episode"], "turn": 1} for each in made]
+        with GATE.shut():
+            for number, fields in enumerate(steps[:3]):
+                line.send(json.dumps({"id": number, "op": "step", **fields, "action": "wait"}))
+            for _ in range(3):
+                assert GATE.entered.acquire(timeout=10)
+            for number in range(3, 2000):
+                line.send(json.dumps({"id": number, "op": "step", **steps[3], "action": "look"}))
+            with pytest.raises(TimeoutError):
+                line.recv(timeout=0.1)
+        assert {json.loads(line.recv(timeout=20))["status"] for _ in range(2000)} == {200}
+
+
+def _ws(url: str) -> str:
+    return url.replace("http", "ws") + "/v1/ws"
+
+
 def test_a_frame_far_too_large_closes_the_socket_alone(served):
     with connect(served) as line, connect(served) as other:
         found = _ask(line, 1, "envs", more="x" * 120_000)
@@ -388,14 +420,13 @@ def test_a_frame_far_too_large_closes_the_socket_alone(served):
 @pytest.mark.parametrize(
     "junk",
     [
-        Frame(Opcode.TEXT, b"\xff\xfe").serialize(mask=True),
         Frame(Opcode.TEXT, b"{}").serialize(mask=False),
         b"\x83\x80\x00\x00\x00\x00",  # no such opcode
         b"\xf1\x80\x00\x00\x00\x00",  # reserved bits
         b"GET / HTTP/1.1\r\n\r\n",
         b"\x81\xff" + b"\xff" * 8 + b"\x00" * 4,  # a frame of 2^64 - 1 bytes
     ],
-    ids=["no text", "unmasked", "no opcode", "reserved bits", "HTTP", "endless"],  # a mask is drawn anew each time
+    ids=["unmasked", "no opcode", "reserved bits", "HTTP", "endless"],  # a mask is drawn anew each time
 )
 def test_what_is_no_frame_closes_the_socket_alone(served, junk):
     with connect(served) as line, connect(served) as other:
@@ -405,8 +436,11 @@ def test_what_is_no_frame_closes_the_socket_alone(served, junk):
         assert _ask(other, 1, "envs")["status"] == 200
 
 
-def test_binary_frames_are_refused_and_no_more(served):
+def test_frames_that_are_no_text_are_refused_and_no_more(served):
     with connect(served) as line:
+        line.socket.sendall(Frame(Opcode.TEXT, b'{"id":1,"op":"\xff\xfe"}').serialize(mask=True))
+        found = json.loads(line.recv(timeout=10))
+        assert (found["id"], found["problem"]["code"]) == (1, "bad_json")
         line.socket.sendall(Frame(Opcode.BINARY, b"\x00\x01").serialize(mask=True))
         assert json.loads(line.recv(timeout=10))["id"] is None
         assert _ask(line, 1, "envs")["status"] == 200
@@ -472,7 +506,7 @@ def test_a_server_that_stops_closes_its_sockets() -> None:
     rooms.register()
     with ExitStack() as stack:
         with background(["room"]) as url:
-            line = stack.enter_context(connect(url.replace("http", "ws") + "/v1/ws"))
+            line = stack.enter_context(connect(_ws(url)))
             assert _ask(line, 1, "envs")["status"] == 200
         with pytest.raises(ConnectionClosed):
             line.recv(timeout=10)
