@@ -243,6 +243,7 @@ async def test_replies_come_as_they_end(serve):
         with GATE.shut():
             first = line.say("step", **of(slow, 1, "wait"))
             second = line.say("step", **of(slow, 2, "look"))
+            assert await asyncio.to_thread(GATE.entered.acquire, timeout=10)
             assert (await line.step(quick, 1, "win"))["body"]["terminated"] is True
             assert line.came.empty()
         assert [json.loads(await line.reply(number))["status"] for number in (first, second)] == [200, 200]
