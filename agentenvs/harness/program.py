@@ -42,7 +42,10 @@ GRACE_SECONDS = 2.0
 _SECRETS = ("AGENTENVS_TOKEN", "AGENTENVS_SEALED_SECRET")
 _KEY = "AGENTENVS_AGENT_KEY"
 _KEPT_BYTES = 32_768
-_ROUNDS = 20
+_HUNT_SECONDS = 5.0
+"""How long children are looked for that fork faster than they are found."""
+_QUIET_LOOKS = 3
+"""Looks without a find after which there are none; one look may miss a process that hands over to its child."""
 
 
 class Program:
@@ -160,14 +163,10 @@ class Run:
         self.wait(GRACE_SECONDS)
         self._signal(getattr(signal, "SIGKILL", signal.SIGTERM))
         self._process.wait()
-        for _ in range(_ROUNDS):  # one that forks while it is looked for is found in the next round
-            strays = list(_marked(f"{_KEY}={self._key}".encode()))
-            if not strays:
-                break
-            for stray in strays:
-                with contextlib.suppress(OSError):
-                    os.kill(stray, signal.SIGKILL)
-            time.sleep(0.01)
+        mark, until = f"{_KEY}={self._key}".encode(), time.monotonic() + _HUNT_SECONDS
+        quiet = 0
+        while quiet < _QUIET_LOOKS and time.monotonic() < until:
+            quiet = 0 if _kill_marked(mark) else quiet + 1
         self._heard.close()
 
     def _signal(self, number: int) -> None:
@@ -209,6 +208,16 @@ class _Heard:
         self._thread.join(1.0)
         if self._pipe is not None and not self._thread.is_alive():
             self._pipe.close()
+
+
+def _kill_marked(mark: bytes) -> bool:
+    """Kill each process whose environment holds a mark the moment it is seen; return whether there was one."""
+    found = False
+    for stray in _marked(mark):
+        found = True
+        with contextlib.suppress(OSError):
+            os.kill(stray, signal.SIGKILL)
+    return found
 
 
 def _marked(mark: bytes) -> Iterator[int]:

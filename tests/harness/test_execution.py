@@ -75,6 +75,13 @@ def test_a_program_over_its_wall_limit_is_ended_with_all_its_children(url, tmp_p
     assert not [path for path in Path("/proc").glob("[0-9]*/cmdline") if mark.encode() in _read(path)]
 
 
+def test_a_child_that_hands_over_to_children_of_its_own_is_ended_too(url, tmp_path):
+    mark = uuid.uuid4().hex
+    episodes, _ = run(url, tmp_path, f"relaying {mark}", episodes=1)
+    assert [(episode.ending, episode.turns) for episode in episodes] == [("abandoned", 1)]
+    assert not [path for path in Path("/proc").glob("[0-9]*/cmdline") if mark.encode() in _read(path)]
+
+
 def test_a_program_that_lingers_after_the_end_is_ended(url, tmp_path, monkeypatch):
     monkeypatch.setattr(execution, "LEAVE_SECONDS", 0.2)
     episodes, said = run(url, tmp_path, "lingering", episodes=1, options={"limit": 2})

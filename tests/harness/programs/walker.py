@@ -44,3 +44,14 @@ elif KIND == "hanging":
     subprocess.Popen([sys.executable, *marker], start_new_session=True)
     print("children started", flush=True)
     time.sleep(600)
+elif KIND == "relaying":
+    play(1)
+    if os.fork():
+        time.sleep(0.3)
+        sys.exit()
+    until = time.monotonic() + 20
+    while time.monotonic() < until:
+        if os.fork():
+            os._exit(0)
+        os.setsid()
+        time.sleep(0.002)
