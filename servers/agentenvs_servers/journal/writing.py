@@ -269,16 +269,15 @@ class Writer:
         return self._connection
 
     def _sync(self, connection: Connection, strict: bool) -> None:
-        """Force this group to disk, or not; before its transaction begins."""
-        if not self._opened.is_sqlite:
-            # A local setting would have to be made in every transaction; this one holds until it is changed.
-            if strict != self._full_sync:
-                with connection.begin():
-                    connection.exec_driver_sql(f"SET synchronous_commit = {'on' if strict else 'off'}")
-        elif strict != self._full_sync:
+        """Force this group of a file to disk, or not; before its transaction begins.
+
+        A database forces every group: what it is told to write later it would lose when it is stopped at once, and
+        between later and at once it knows nothing.
+        """
+        if self._opened.is_sqlite and strict != self._full_sync:
             raw: Any = connection.connection.driver_connection
             raw.execute(f"PRAGMA synchronous={'FULL' if strict else 'NORMAL'}")
-        self._full_sync = strict
+            self._full_sync = strict
 
     def _forget_connection(self) -> None:
         connection, self._connection = self._connection, None
