@@ -2,8 +2,8 @@
 
 SQLite runs in WAL mode: a commit reaches the operating system, so a killed server loses nothing; ``strict`` sessions
 have their commits forced to disk. Its clock is the machine's monotonic one, counted from when the journal was opened,
-so that neither a clock set back nor a night without power expires a session. PostgreSQL brings its own clock, and forces
-every group of commits to disk: ``group`` and ``strict`` are the same there.
+so that neither a clock set back nor a night without power expires a session. PostgreSQL brings its own clock, and
+forces every group of commits to disk: ``group`` and ``strict`` are the same there.
 """
 
 from __future__ import annotations
