@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -57,3 +60,20 @@ class Cluster:
         done = subprocess.run(command, cwd="/", stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=False)
         if done.returncode:
             raise RuntimeError(f"{program} failed with {done.returncode}")
+
+
+@contextmanager
+def running() -> Iterator[Cluster]:
+    """Run a cluster."""
+    # A short path: the name of a socket may have some hundred characters only.
+    folder = Path(tempfile.mkdtemp(prefix="pg"))
+    folder.chmod(0o755)
+    try:
+        made = Cluster(folder / "c")
+        made.start()
+        try:
+            yield made
+        finally:
+            made.stop("immediate")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
