@@ -32,6 +32,7 @@ lint: $(VENV)/.stamp  ## check style, types, import rules and spelling, and repo
 	$(BIN)/lint-imports
 	$(BIN)/codespell
 	$(BIN)/python scripts/env_pages.py --check
+	$(BIN)/python scripts/serving_page.py --check
 	$(BIN)/python scripts/shape.py --check
 
 bench: $(VENV)/.stamp  ## measure steps per CPU-second: a table

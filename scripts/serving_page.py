@@ -25,7 +25,7 @@ def filled(text: str) -> str:
     Raises:
         KeyError: The page asks for a table that there is not.
     """
-    makers = {"routes": _routes, "limits": _limits, "problems": _problems}
+    makers = {"routes": _routes, "settings": _settings, "problems": _problems}
     return re.sub(
         r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)",
         lambda found: f"{found[1]}{makers[found[2]]()}\n{found[3]}",
@@ -51,7 +51,7 @@ def _routes() -> str:
     return _table(("route", "does"), rows)
 
 
-def _limits() -> str:
+def _settings() -> str:
     rows = [(f"`{one.name}`", _default(one), one.said, one.allowed) for one in settings.documented()]
     return _table(("setting", "default", "what", "allowed"), rows)
 

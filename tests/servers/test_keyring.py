@@ -9,6 +9,7 @@ import pytest
 
 from agentenvs.core.errors import ConfigError
 from agentenvs_servers.keyring import Keyring, Tenant
+from tests.servers.line import of, opened
 from tests.servers.wire import Play, key, problem
 
 ONE, TWO, THREE = (f"{name}-token-of-many-characters" for name in ("one", "two", "three"))
@@ -156,6 +157,22 @@ async def test_a_token_that_is_gone_stops_at_once_and_its_sessions_stay(serve, f
     # The same tenant: its create is answered again; it is another one's key.
     assert (await wire.post("/v1/sessions", {"env": "room", "key": "mine"}, TWO)).json() == play.form
     assert (await wire.post("/v1/sessions", {"env": "room", "key": "mine"}, THREE)).json() != play.form
+
+
+@pytest.mark.anyio
+async def test_a_token_that_is_gone_is_refused_on_open_sockets_too(serve, file):
+    wire = serve(token_file=file(f"lab: {ONE}\nlab: {THREE}"))
+    play = Play(wire, (await wire.post("/v1/sessions", {"env": "room", "key": "mine"}, ONE)).json())
+    async with opened(wire, (b"authorization", f"Bearer {ONE}".encode())) as line:
+        assert (await line.step(play, 1, "look"))["status"] == 200
+        file(f"lab: {THREE}\nlab: {TWO}")
+        wire.hall.keyring.poll()
+        for op in ("step", "status"):
+            fields = of(play, 2, "look") if op == "step" else {"session": play.form["session"]}
+            await line.problem("unauthorized", op, **fields)
+        file(f"lab: {ONE}")
+        wire.hall.keyring.poll()
+        assert (await line.step(play, 2, "look"))["status"] == 200
 
 
 @pytest.mark.anyio
