@@ -44,6 +44,10 @@ def _aim_create(body: dict[str, Any]) -> None:
     body["env"], body["key"] = "household", key()
     for field in ("task", "tasks", "options", "ttl"):
         body.pop(field, None)
+    _aim_count(body)
+
+
+def _aim_count(body: dict[str, Any]) -> None:
     if body.get("count") is not None:
         body["count"] = int(min(body["count"], 3))
 
@@ -64,6 +68,8 @@ def _aim(case: Case, url: str) -> None:
         _aim_create(body)
     elif path.endswith("/reset"):
         body.update(ends=session["episode"], task="same")
+    elif path.endswith("/fork"):
+        _aim_count(body)
     elif path.endswith("/record"):
         case.query.pop("episode", None)
         assert httpx.delete(f"{url}/v1/sessions/{session['session']}").status_code == 200
