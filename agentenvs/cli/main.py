@@ -21,6 +21,7 @@ from agentenvs.cli import (
     listing,
     playing,
     serving,
+    topping,
 )
 from agentenvs.core.errors import ConfigError, EpisodeError, UserError
 
@@ -39,7 +40,7 @@ app = typer.Typer(
     epilog=console.EXIT_CODES,
 )
 
-for _verbs in (listing, playing, evaluating, checking, conforming, serving, journaling, doctoring):
+for _verbs in (listing, playing, evaluating, checking, conforming, serving, topping, journaling, doctoring):
     _verbs.add_to(app)
 
 # What is raised for a command line that cannot be parsed; typer has no public name for it.
