@@ -48,9 +48,17 @@ def background_loop() -> asyncio.AbstractEventLoop:
     global _loop
     with _lock:
         if _loop is None:
-            _loop = asyncio.new_event_loop()
+            _loop = _new_loop()
             threading.Thread(target=_loop.run_forever, name="agentenvs-aio", daemon=True).start()
         return _loop
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    try:
+        import uvloop
+    except ImportError:  # there is none for Windows
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
 
 
 def _forget_loop() -> None:
