@@ -89,7 +89,7 @@ class Ask:
     @property
     def is_unsent(self) -> bool:
         """Whether there was no socket to send it over in all its time."""
-        return self.number == 0 and self.error is None
+        return self.number == 0 and (self.error is None or isinstance(self.error, httpx.ReadTimeout))
 
     def result(self) -> Answer:
         """Return the answer; read here, in the thread of whoever asked.

@@ -339,12 +339,12 @@ class AsyncLine(_Way):
         done: asyncio.Future[None] = channel.loop.create_future()
         ask = Ask(call, lambda: None if done.done() else done.set_result(None))
         channel.post_here(ask)
+        # Half the price of asyncio.timeout, which would have to cancel the task.
+        timer = channel.loop.call_later(seconds, ask.end, None, httpx.ReadTimeout("no answer in time"))
         try:
-            async with asyncio.timeout(seconds):
-                await done
-        except TimeoutError:
-            channel.forget(ask)
-        except BaseException:
-            channel.forget(ask)
-            raise
+            await done
+        finally:
+            timer.cancel()
+            if ask.reply is None:
+                channel.forget(ask)
         return ask
