@@ -21,6 +21,7 @@ from agentenvs.cli import (
     listing,
     playing,
     serving,
+    starting,
     topping,
 )
 from agentenvs.core.errors import ConfigError, EpisodeError, UserError
@@ -40,7 +41,7 @@ app = typer.Typer(
     epilog=console.EXIT_CODES,
 )
 
-for _verbs in (listing, playing, evaluating, checking, conforming, serving, topping, journaling, doctoring):
+for _verbs in (listing, playing, evaluating, checking, conforming, serving, topping, journaling, starting, doctoring):
     _verbs.add_to(app)
 
 # What is raised for a command line that cannot be parsed; typer has no public name for it.
