@@ -29,6 +29,7 @@ def init(
     name: Annotated[str, typer.Argument(help="Name: lower-case letters, digits and _.", metavar="NAME")],
     minimal: Annotated[bool, typer.Option("--minimal", help="One file, not a package.")] = False,
     folder: Annotated[Path, typer.Option("--folder", help="Where to put it.")] = Path(),
+    as_json: arguments.Json = False,
     quiet: arguments.Quiet = False,
     no_color: arguments.NoColor = False,
 ) -> None:
@@ -43,8 +44,12 @@ def init(
             made = folder / name
             _refuse(made)
             _copy(templates / "package", made, name)
+    steps = _file_steps(made) if minimal else _package_steps(made, name)
+    if as_json:
+        console.result({"made": str(made), "next": steps})
+        return
     typer.echo(str(made))
-    for step in _file_steps(made) if minimal else _package_steps(made, name):
+    for step in steps:
         console.message(step)
 
 

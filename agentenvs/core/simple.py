@@ -187,7 +187,7 @@ def world(
         made.__qualname__ = plain.__qualname__
         made.plain = plain
         if not isinstance(vars(plain).get("task"), staticmethod):
-            plain.task = staticmethod(plain.task)
+            setattr(plain, "task", staticmethod(plain.task))  # noqa: B010 - mypy takes no assignment to a method
         named = {name: _at(plain.__module__, target) for name, target in (players or {}).items()}
         made.spec = _spec(plain, env_id, steps, named, tuple(splits), release, capabilities or Capabilities())
         return made

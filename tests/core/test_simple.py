@@ -6,7 +6,7 @@ import pytest
 
 from agentenvs.api import Ended, Invalid, TaskRef, Verdict, world
 from agentenvs.core.errors import ContractError
-from agentenvs.core.record import Recorded
+from agentenvs.core.record import Recorded, parse_records
 from agentenvs.core.replay import replay, rescore
 
 
@@ -55,7 +55,7 @@ def test_an_episode_and_its_record():
     assert env.step(word).reward == 0
     result = env.step(word)
     assert (result.reward, result.terminated) == (1.0, True)
-    record = env.record
+    (record,) = parse_records(env.to_bytes())
     assert replay(record, Twice()).equal
     assert rescore(record, Twice()).equal
 
