@@ -48,13 +48,19 @@ class Pool:
         Raises:
             AgentEnvsError: The environment cannot be made.
         """
-        with self._lock:
-            worker = None
-            while self._ready and (worker is None or not worker.sound):
-                worker = self._ready.popleft()
-        found = worker if worker is not None and worker.sound else Worker(self._spec, self._options)
+        found = self._waiting() or Worker(self._spec, self._options)
         self._refill()
         return found
+
+    def _waiting(self) -> Worker | None:
+        """Return one that waits; those that died meanwhile are put away."""
+        with self._lock:
+            while self._ready:
+                first = self._ready.popleft()
+                if first.sound:
+                    return first
+                first.kill()
+        return None
 
     @property
     def ready(self) -> int:

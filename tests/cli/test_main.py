@@ -16,7 +16,7 @@ from agentenvs._version import __version__
 from agentenvs.core import registry
 from agentenvs.core.errors import ServiceError
 
-VERBS = ("list", "info", "play", "eval", "compare", "replay", "rescore", "check", "serve", "top", "init", "doctor", "journal", "journal", "serve")
+VERBS = ("list", "info", "play", "eval", "compare", "replay", "rescore", "check", "serve", "top", "init", "wrap", "doctor", "journal", "journal", "serve")
 
 
 def script(*args: str, cwd: Path, **more: object) -> subprocess.CompletedProcess[str]:
