@@ -116,7 +116,9 @@ class Foreign(Environment):
     """An engine behind the contract. A subclass has a spec, :meth:`engine`, and hooks where it wants others."""
 
     actions: tuple[str, ...] = ()
-    """What a player says for the engine's numbers, in their order; where empty, words go to it as they are."""
+    """What a player may say; where empty, words go to the engine as they are."""
+    numbered = True
+    """Whether the engine takes the place of what was said in :attr:`actions`, and not the words."""
     first_action = 0
     """The engine's first number."""
     success_at: float | None = None
@@ -146,7 +148,7 @@ class Foreign(Environment):
         if not self.actions:
             return text or Refused("Say something.")
         if text in self.actions:
-            return self.first_action + self.actions.index(text)
+            return self.first_action + self.actions.index(text) if self.numbered else text
         return Refused(f"Say one of: {', '.join(self.actions)}.")
 
     @classmethod

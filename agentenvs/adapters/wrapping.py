@@ -49,6 +49,7 @@ class Found:
     execution: str = "thread"
     actions: tuple[str, ...] = ()
     first_action: int = 0
+    numbered: bool = True
     tools: list[dict[str, JSON]] = field(default_factory=list)
     accepts: tuple[str, ...] = ("text",)
     pays: bool = True
@@ -148,6 +149,8 @@ def _attributes(found: Found) -> str:
     lines = []
     if found.actions:
         lines.append(f"    actions = {_spelled(found.actions)}\n")
+    if found.actions and not found.numbered:
+        lines.append("    numbered = False\n")
     if found.first_action:
         lines.append(f"    first_action = {found.first_action}\n")
     if found.success_at is not None:
@@ -239,22 +242,12 @@ def _object(target: str) -> Found:
         seeded=seeded,
         exact=exact,
         execution="process",
-        read=_LISTED.format(actions=_spelled(actions)) if actions else "",
+        actions=actions,
+        numbered=False,
     )
 
 
 _OBJECTS = "from agentenvs.adapters.objects import ObjectEngine\n"
-
-_LISTED = '''
-    def read(self, action):
-        """Return what an action is to the object, or why it is none."""
-        known = {actions}
-        text = str(action).strip()
-        return text if text in known else Refused(f"Say one of: {{', '.join(known)}}.")
-
-    def _admissible(self):
-        return {actions}
-'''
 
 
 def _openenv(target: str, url: str) -> Found:

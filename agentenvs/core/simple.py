@@ -248,7 +248,9 @@ class Script(Privileged):
 
 
 def _hidden(scenario: Any) -> dict[str, JSON]:
-    return scenario.to_json()["hidden"]  # type: ignore[no-any-return]
+    """Return what ``task`` drew; the whole scenario where it is none of :func:`world`'s."""
+    form: dict[str, JSON] = scenario.to_json()
+    return form.get("hidden", form)  # type: ignore[no-any-return]
 
 
 def _at(module: str, target: str) -> str:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -127,3 +130,59 @@ def test_a_record_imports_no_file(cli, world):
     with pytest.raises(agentenvs.core.errors.UnknownEnvError):
         registry.spec("./tea_room.py")
     assert "tea_room" not in sys.modules
+
+
+@pytest.fixture
+def package(cli, tmp_path):
+    made = cli("init", "rose_garden")
+    assert made.out == "rose_garden\n"
+    assert "pip install -e '.[dev]'" in made.err
+    return tmp_path / "rose_garden"
+
+
+def test_a_package_has_all_that_is_needed(package):
+    files = {file.relative_to(package).as_posix() for file in package.rglob("*") if file.is_file()}
+    assert files == {
+        ".github/workflows/ci.yml",
+        ".gitignore",
+        "Dockerfile",
+        "README.md",
+        "pyproject.toml",
+        *(f"rose_garden/{name}.py" for name in ("__init__", "env", "players", "probes", "scenarios", "score", "spec")),
+        "tests/test_rose_garden.py",
+    }
+    texts = [file.read_text() for file in package.rglob("*") if file.is_file()]
+    assert not [text for text in texts if "my_world" in text or "MyWorld" in text or "My world" in text]
+
+
+def test_a_package_is_green_from_the_first_minute(package, tmp_path, root):
+    """Install it beside this suite, find it through its entry point, run its tests, check, evaluate, serve."""
+    site = tmp_path / "site"
+    install = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-build-isolation", "--target", str(site)]
+    subprocess.run([*install, str(package)], check=True, capture_output=True, env={**os.environ, "PIP_NO_INDEX": "1"})
+    paths = [str(site), *(str(root / room) for room in ("", "servers", "scenarios", "scoring"))]
+    surroundings = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+
+    def run(*command):
+        done = subprocess.run(
+            [sys.executable, "-m", *command], cwd=package, env=surroundings, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    assert "passed" in run("pytest", "-q", "-p", "no:cacheprovider")
+    assert "rose_garden/RoseGarden-v0" in run("agentenvs.cli", "list")
+    assert "0 failed" in run("agentenvs.cli", "check", "rose_garden", "--quick")
+    run("agentenvs.cli", "eval", "rose_garden", "--policy", "oracle", "--episodes", "3", "--fail-under", "1", "-q")
+    url_file = tmp_path / "url"
+    serve = ["serve", "rose_garden", "--port", "0", "--url-file", str(url_file)]
+    server = subprocess.Popen([sys.executable, "-m", "agentenvs.cli", *serve], env=surroundings, stderr=subprocess.PIPE)
+    try:
+        until = time.monotonic() + 60
+        while not url_file.exists() and time.monotonic() < until:
+            time.sleep(0.05)
+        url = url_file.read_text().strip()
+        run("agentenvs.cli", "eval", "rose_garden", "--policy", "oracle", "--episodes", "2", "--url", url, "-q")
+    finally:
+        server.terminate()
+        server.communicate(timeout=30)
