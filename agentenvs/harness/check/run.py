@@ -20,6 +20,7 @@ from agentenvs.harness.check import (
     elsewhere,
     endings,
     gymnasium_face,
+    hosting,
     interface,
     junk,
     records,
@@ -36,7 +37,20 @@ from agentenvs.harness.check.subject import FULL, QUICK, Effort, Subject
 if TYPE_CHECKING:
     import httpx
 
-THEMES = (interface, views, determinism, elsewhere, branching, records, junk, secrets, rewards, endings, gymnasium_face)
+THEMES = (
+    interface,
+    views,
+    determinism,
+    elsewhere,
+    branching,
+    records,
+    junk,
+    secrets,
+    rewards,
+    endings,
+    gymnasium_face,
+    hosting,
+)
 
 CHECKS: tuple[Check, ...] = tuple(check for theme in THEMES for check in theme.CHECKS)
 """Every check, in the order it is run."""
