@@ -47,16 +47,20 @@ def test_others_on_the_server_play_on(name, monkeypatch):
     register_fixtures()
     registry.register(GUESTS[name].spec)
     slug = GUESTS[name].spec.slug
-    with serving(slug, "household") as url, ThreadPoolExecutor(1) as pool:
-        with agentenvs.make(slug, url=url) as bad, agentenvs.make("household", url=url) as good:
-            bad.reset()
-            good.reset()
-            bad.step("go")
-            answer = pool.submit(bad.step, "odd")
-            for _ in range(20):
-                assert not good.step("look").info["invalid"]
-            result = answer.result(60)
-            assert f"This turn was undone: {UNDONE[name]}." in result.observation.text
-            assert bad.step("go").observation.text == "On."
-            last = bad.step("go")
-            assert (last.terminated, last.reward) == (True, 1.0)
+    with (
+        serving(slug, "household") as url,
+        ThreadPoolExecutor(1) as pool,
+        agentenvs.make(slug, url=url) as bad,
+        agentenvs.make("household", url=url) as good,
+    ):
+        bad.reset()
+        good.reset()
+        bad.step("go")
+        answer = pool.submit(bad.step, "odd")
+        for _ in range(20):
+            assert not good.step("look").info["invalid"]
+        result = answer.result(60)
+        assert f"This turn was undone: {UNDONE[name]}." in result.observation.text
+        assert bad.step("go").observation.text == "On."
+        last = bad.step("go")
+        assert (last.terminated, last.reward) == (True, 1.0)
