@@ -86,7 +86,8 @@ def make(name: str, *, url: str | None = None, **options: Any) -> Environment | 
     """Make an environment: here, or on a server where a URL is given.
 
     Args:
-        name: An id (``agentenvs/Household-v0``), an id without its version, or a slug (``household``).
+        name: An id (``agentenvs/Household-v0``), an id without its version, a slug (``household``), a file of your
+            own (``./my_world.py``), or a class in one or in a module (``FILE:CLASS``, ``MODULE:CLASS``).
         url: A server; ``token``, ``trace``, ``settings`` and ``transport`` are then those of
             :class:`agentenvs.client.RemoteEnv`.
         **options: As the environment declares them.
@@ -97,9 +98,9 @@ def make(name: str, *, url: str | None = None, **options: Any) -> Environment | 
         ServiceError: The server stays away, refuses, or is none.
     """
     if url is None:
-        from agentenvs.core import registry
+        from agentenvs.core import targets
 
-        return registry.make(name, **options)
+        return targets.make(name, **options)
     from agentenvs.client import RemoteEnv
 
     own = {word: options.pop(word) for word in ("token", "trace", "settings", "transport") if word in options}

@@ -11,7 +11,11 @@ from agentenvs.cli import completing, console
 
 Env: TypeAlias = Annotated[
     str,
-    typer.Argument(help="Environment: household, or an id.", metavar="ENV", autocompletion=completing.envs),
+    typer.Argument(
+        help="Environment: household, an id, FILE.py, FILE.py:CLASS or MODULE:CLASS.",
+        metavar="ENV",
+        autocompletion=completing.envs,
+    ),
 ]
 Json: TypeAlias = Annotated[
     bool,
@@ -54,6 +58,10 @@ Url: TypeAlias = Annotated[
     typer.Option(
         "--url", help="A server that plays it, http://HOST:PORT; its token is read from AGENTENVS_TOKEN.", metavar="URL"
     ),
+]
+World: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--env", help="Where the environment comes from: FILE.py or MODULE:CLASS.", metavar="ENV"),
 ]
 Records: TypeAlias = Annotated[
     Path, typer.Argument(help="A record file, a folder of records, or a run folder.", metavar="PATH")

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 def add_to(app: typer.Typer) -> None:
     """Add the verbs."""
-    shown = arguments.examples("replay runs/demo/oracle", "replay runs/real --data json_2.1.1", "replay mine.jsonl")
+    shown = arguments.examples(
+        "replay runs/demo/oracle", "replay runs/real --data json_2.1.1", "replay runs/mine --env ./my_world.py"
+    )
     app.command("replay", epilog=shown)(replay)
     shown = arguments.examples("rescore runs/demo/oracle", "rescore runs/demo/oracle --json")
     app.command("rescore", epilog=shown)(rescore)
@@ -26,6 +28,7 @@ def add_to(app: typer.Typer) -> None:
 
 def replay(
     path: arguments.Records,
+    env: arguments.World = None,
     data: arguments.Data = None,
     as_json: arguments.Json = False,
     quiet: arguments.Quiet = False,
@@ -33,6 +36,8 @@ def replay(
 ) -> None:
     """Play records again and name the first difference of each that diverges. Exit code 1 if one does."""
     from agentenvs.core import replay as core
+
+    _know(env)
 
     def check(record: Record) -> dict[str, Any]:
         report = core.replay(record, **_machine(record, data))
@@ -50,6 +55,7 @@ def replay(
 
 def rescore(
     path: arguments.Records,
+    env: arguments.World = None,
     data: arguments.Data = None,
     as_json: arguments.Json = False,
     quiet: arguments.Quiet = False,
@@ -57,6 +63,8 @@ def rescore(
 ) -> None:
     """Compute verdicts again from recorded outcomes. Exit code 1 if one differs."""
     from agentenvs.core import replay as core
+
+    _know(env)
 
     def check(record: Record) -> dict[str, Any]:
         report = core.rescore(record, **_machine(record, data))
@@ -123,6 +131,14 @@ def _named(check: Callable[[Record], dict[str, Any]], record: Record) -> dict[st
     except UserError as error:
         said = f"the record of {record.ref.split}/{record.ref.index} cannot be checked: {error.what}"
         raise type(error)(said, why=error.why, fix=error.fix) from error
+
+
+def _know(env: str | None) -> None:
+    """Make an environment known that is nowhere installed."""
+    from agentenvs.core import targets
+
+    if env is not None:
+        targets.spec_of(env)
 
 
 def _machine(record: Record, data: str | None) -> dict[str, Any]:

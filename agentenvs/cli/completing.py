@@ -20,10 +20,10 @@ def envs(incomplete: str) -> list[str]:
 
 def policies(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return the policies of the environment on the command line that begin so."""
-    from agentenvs.core import registry
+    from agentenvs.core import targets
     from agentenvs.harness.policies import policy_names
 
-    return _matching(incomplete, lambda: policy_names(registry.spec(_env(ctx))))
+    return _matching(incomplete, lambda: policy_names(targets.spec_of(_env(ctx))))
 
 
 def splits(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -42,9 +42,9 @@ def splits(ctx: typer.Context, incomplete: str) -> list[str]:
 
 def options(ctx: typer.Context, incomplete: str) -> list[str]:
     """Return the options of the environment on the command line that begin so, up to the ``=``."""
-    from agentenvs.core import registry
+    from agentenvs.core import targets
 
-    return _matching(incomplete, lambda: [f"{option.name}=" for option in registry.spec(_env(ctx)).options])
+    return _matching(incomplete, lambda: [f"{option.name}=" for option in targets.spec_of(_env(ctx)).options])
 
 
 def protocols(incomplete: str) -> list[str]:

@@ -17,6 +17,7 @@ def add_to(app: typer.Typer) -> None:
     shown = arguments.examples(
         "check household",
         "check household --quick -o profile=native",
+        "check ./my_world.py",
         "check my_worlds.garden:Garden",
         "check http://127.0.0.1:8000 --env household --json",
     )
@@ -24,7 +25,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def check(
-    target: Annotated[str, typer.Argument(help="An environment's id, its MODULE:CLASS, or the URL of a server.")],
+    target: Annotated[str, typer.Argument(help="An id, FILE.py, FILE.py:CLASS, MODULE:CLASS, or a URL.")],
     env: Annotated[str | None, typer.Option("--env", help="Which environment of a server that has several.")] = None,
     split: arguments.Split = None,
     option: arguments.Option = [],  # noqa: B006 - typer reads the default

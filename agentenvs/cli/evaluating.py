@@ -141,7 +141,7 @@ def evaluate(
         _server_for(config) as served,
     ):
         result = run.evaluate(served, progress)
-    _show(result, lambda command: _ready(command, option, data, url), as_json)
+    _show(result, lambda command: _ready(command, config, option, data), as_json)
     raise typer.Exit(_exit_code(result, fail_under))
 
 
@@ -325,9 +325,15 @@ def _out_of_reach(result: RunResult) -> bool:
     return all(name in (json.loads(file.read_text(encoding="utf-8"))["error"] or "") for file in files)
 
 
-def _ready(command: str, option: list[str], data: str | None, url: str | None) -> str:
+def _ready(command: str, config: RunConfig, option: list[str], data: str | None) -> str:
     """Return a command line to try next with what this one was given of the world."""
-    play = command.startswith("agentenvs play")
+    from agentenvs.core import targets
+
+    play, url = command.startswith("agentenvs play"), config.url
+    if targets.is_source(config.env):
+        where = shlex.quote(config.env)
+        verb, name, *rest = command.split(" ")[1:]
+        command = " ".join(["agentenvs", verb, where if play else name, *rest, *([] if play else ["--env", where])])
     more = [f"-o {shlex.quote(pair)}" for pair in option] if play else []
     if url is not None:
         return " ".join([command, *more, *([f"--url {shlex.quote(url)}"] if play else [])])

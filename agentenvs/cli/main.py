@@ -21,7 +21,9 @@ from agentenvs.cli import (
     listing,
     playing,
     serving,
+    starting,
     topping,
+    wrapping,
 )
 from agentenvs.core.errors import ConfigError, EpisodeError, UserError
 
@@ -40,7 +42,7 @@ app = typer.Typer(
     epilog=console.EXIT_CODES,
 )
 
-for _verbs in (listing, playing, evaluating, checking, conforming, serving, topping, journaling, doctoring):
+for _verbs in (listing, playing, evaluating, checking, conforming, serving, topping, journaling, starting, wrapping, doctoring):
     _verbs.add_to(app)
 
 # What is raised for a command line that cannot be parsed; typer has no public name for it.

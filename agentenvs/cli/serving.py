@@ -119,11 +119,11 @@ def _options(envs: list[str], pairs: list[str], data: str | None, form: Mapping[
         data: A folder of game files.
         form: Those of the file of settings.
     """
-    from agentenvs.core import registry
+    from agentenvs.core import targets
 
     read: dict[str, Any] = {**form}
     for env in envs:
-        spec = registry.spec(env)
+        spec = targets.spec_of(env)
         known = {option.name for option in spec.options}
         mine = [pair for pair in pairs if len(envs) == 1 or pair.partition("=")[0] in known]
         read |= making.parse_options(mine, spec)

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from agentenvs.core import limits, pool
 from agentenvs.core.actions import Action, parse_action, to_json
 from agentenvs.core.canon import JSON
 from agentenvs.core.environment import Environment
@@ -49,6 +50,8 @@ _WORDS = {
     "step_timeout": "it took longer than {seconds:g} s",
     "step_crashed": "the environment crashed",
     "step_raised": "the environment failed",
+    "step_memory": "it needed more than {memory} MB of memory",
+    "step_cpu": "it used more than {cpu:g} s of processor time",
 }
 _NONSENSE = (KeyError, TypeError, ValueError, AttributeError)
 
@@ -95,7 +98,7 @@ class Hosted(Environment):
     def __init__(self, spec: EnvSpec, **options: Any) -> None:
         self.spec = spec
         super().__init__(**options)
-        self._worker: Worker | None = Worker(spec, self.options)
+        self._worker: Worker | None = pool.worker(spec, self.options)
         self._origin: _Origin | None = None
         self._played: list[_Played] = []
         self._seconds = 0.0
@@ -123,6 +126,11 @@ class Hosted(Environment):
         worker, self._worker, self._origin = self._worker, None, None
         if worker is not None:
             worker.close()
+
+    def resident_bytes(self) -> int | None:
+        """Return the memory of the worker in bytes; None where the system does not say."""
+        found: int | None = self._ask("resident")
+        return found
 
     def splits(self) -> dict[str, SplitSpec]:
         """Return the splits by name."""
@@ -285,7 +293,9 @@ class Hosted(Environment):
     def _undo(self, code: str) -> Outcome:
         """Bring the world back to where it was, and return the outcome of the undone turn."""
         ends = self._undone + 1 >= MOST_UNDONE or not self._brought_back(self.turn + 1)
-        why = _WORDS[code].format(seconds=self._limit_seconds())
+        declared = self.spec.capabilities
+        memory = limits.MEMORY_MB if declared.memory_mb is None else declared.memory_mb
+        why = _WORDS[code].format(seconds=self._limit_seconds(), memory=memory, cpu=declared.cpu_seconds or 0.0)
         said = f"This turn was undone: {why}." + (" The episode ends here." if ends else "")
         return self._undone_by(Effect(STEP_UNDONE, {"error": code, "said": said, "ends": ends}))
 
@@ -322,7 +332,7 @@ class Hosted(Environment):
             ContractError: It failed.
         """
         if self._worker is None or not self._worker.alive:
-            self._worker = Worker(self.spec, self.options)
+            self._worker = pool.worker(self.spec, self.options)
         try:
             return self._worker.ask(call, CALL_SECONDS, **arguments)
         except WorkerFailure as failure:
@@ -358,7 +368,7 @@ class Hosted(Environment):
         if origin is None or (not capabilities.replayable and (origin.saved is None or self._played)):
             return False
         try:
-            self._worker = worker = Worker(self.spec, self.options)
+            self._worker = worker = pool.worker(self.spec, self.options)
             if self.current is None:  # closed by another thread meanwhile
                 self.close()
                 return False

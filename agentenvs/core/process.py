@@ -41,7 +41,7 @@ class WorkerFailure(Exception):
     """A worker did not answer as it should.
 
     Args:
-        code: ``step_timeout``, ``step_crashed`` or ``step_raised``.
+        code: ``step_timeout``, ``step_crashed``, ``step_raised``, ``step_memory`` or ``step_cpu``.
         why: A word on it, for operators.
     """
 
@@ -93,6 +93,11 @@ class Worker:
         """Whether it may be asked: not killed, and not inherited from a parent process."""
         return not self._given_up and os.getpid() == self._owner
 
+    @property
+    def sound(self) -> bool:
+        """Whether it may be asked and its process still runs."""
+        return self.alive and self._process.poll() is None
+
     def ask(self, call: str, seconds: float, **arguments: JSON) -> JSON:
         """Return the worker's answer.
 
@@ -113,13 +118,16 @@ class Worker:
                 raise WorkerFailure("step_timeout", f"no answer to {call} within {seconds:g} s") from None
             except (OSError, ValueError) as error:
                 self.kill()
+                if self._process.returncode == -signal.SIGXCPU:
+                    raise WorkerFailure("step_cpu", f"too much processor time in {call}") from error
                 raise WorkerFailure("step_crashed", f"the process died in {call}") from error
             except BaseException:
                 self.kill()
                 raise
             if "raised" in reply:
                 self.kill()
-                raise WorkerFailure("step_raised", f"{reply['raised']} in {call}")
+                code = "step_memory" if reply["raised"] == "MemoryError" else "step_raised"
+                raise WorkerFailure(code, f"{reply['raised']} in {call}")
             if "refused" in reply:
                 raise _refusal(reply)
             return reply["value"]

@@ -105,6 +105,10 @@ class Capabilities:
     """``inline``: bounded by construction. ``thread``: may block. ``process``: may hang; lives in a worker process."""
     step_seconds: float | None = None
     """Wall-clock limit of a step, for ``process``."""
+    memory_mb: int | None = None
+    """Most memory of the worker, for ``process``; 4096 where None, no limit where 0."""
+    cpu_seconds: float | None = None
+    """Most processor time of a step, and of the time until the next one, for ``process``; no limit where None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,10 +214,15 @@ class EnvSpec:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of what the spec says of behaviour: all but its class, players, prose and split for evaluations."""
+        """SHA-256 of what the spec says of behaviour.
+
+        All but its class, players, prose, split for evaluations, and the limits of a worker, which are a machine's.
+        """
         form = self.to_json()
         for name in ("entry_point", "players", "since", "title", "description", "eval_split"):
             form.pop(name)
+        for name in ("memory_mb", "cpu_seconds"):
+            form["capabilities"].pop(name)
         return digest(form)
 
 

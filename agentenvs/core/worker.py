@@ -14,6 +14,7 @@ import threading
 from dataclasses import asdict
 from typing import Any, BinaryIO
 
+from agentenvs.core import limits
 from agentenvs.core.actions import parse_action, to_json
 from agentenvs.core.aio import run_sync
 from agentenvs.core.canon import JSON
@@ -41,6 +42,7 @@ class Guest:
 
     def __init__(self, spec: JSON, options: dict[str, Any]) -> None:
         chosen = EnvSpec.from_json(spec)
+        limits.bound_memory(chosen.capabilities.memory_mb)
         made: Any = load(chosen.entry_point)(**options)
         if not isinstance(made, Environment):
             raise ContractError(f"{chosen.entry_point} made a {type(made).__name__}", why="an Environment was expected")
@@ -130,6 +132,10 @@ class Guest:
         """Give up what the environment holds."""
         self.env.close()
 
+    def resident(self) -> JSON:
+        """Return the memory of this process in bytes; None where the system does not say."""
+        return limits.resident_bytes()
+
     def _start(self, split: str, index: int, effects: JSON) -> None:
         env = self.env
         env.current, env.ref = env.scenario(split, index), TaskRef(split, index)
@@ -160,6 +166,7 @@ def _answer(guest: Guest | None, request: JSON) -> tuple[Guest | None, JSON]:
     try:
         if guest is None:
             return Guest(**arguments), {"value": None}
+        limits.allow_seconds(guest.env.spec.capabilities.cpu_seconds)
         return guest, {"value": getattr(guest, call)(**arguments)}
     except AgentEnvsError as error:
         return guest, {"refused": type(error).__name__, **error.to_json()}

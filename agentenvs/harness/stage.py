@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from agentenvs.core import registry
+from agentenvs.core import registry, targets
 from agentenvs.core.errors import UnknownEnvError
 from agentenvs.core.playable import Playable
 from agentenvs.core.spec import EnvSpec
@@ -20,7 +20,7 @@ class Stage:
     """An environment and the place it is played at.
 
     Args:
-        env: Id or slug.
+        env: Id or slug, file or class; see :mod:`agentenvs.core.targets`.
         url: A server; this process where None.
         token: What the server asks of its clients; that of ``AGENTENVS_TOKEN`` where None.
         settings: Patience with the server.
@@ -45,7 +45,7 @@ class Stage:
         self._token = token
         self._settings = settings
         self._transport = transport
-        self.spec: EnvSpec = registry.spec(env) if url is None else self._served(env, url)
+        self.spec: EnvSpec = targets.spec_of(env) if url is None else self._served(env, url)
 
     def make(self, options: Mapping[str, Any]) -> Playable:
         """Make an environment there.
@@ -76,6 +76,8 @@ class Stage:
         """Return the spec of a server's environment; the one installed here, which names its players, where it is."""
         from agentenvs.client.remote import same_release
 
+        if targets.is_source(env):
+            env = targets.spec_of(env).id
         with self._remote(env, url) as found:
             try:
                 return same_release(found.spec)

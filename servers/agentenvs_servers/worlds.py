@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
 from typing import Any, TypeVar
 
-from agentenvs.core import registry
+from agentenvs.core import registry, targets
 from agentenvs.core.canon import JSON
 from agentenvs.core.environment import Environment
 from agentenvs.core.errors import DataError, OptionError, SplitError, UserError
@@ -82,7 +82,7 @@ class World:
     """One hosted environment.
 
     Args:
-        name: Id or slug.
+        name: Id or slug, file or class; see :mod:`agentenvs.core.targets`.
         options: What the operator sets: defaults that clients may change, and options of the machine.
 
     Raises:
@@ -90,7 +90,7 @@ class World:
     """
 
     def __init__(self, name: str, options: Mapping[str, Any]) -> None:
-        self.spec: EnvSpec = registry.spec(name)
+        self.spec: EnvSpec = targets.spec_of(name)
         known = {option.name for option in self.spec.options}
         self.turns = 0
         """Turns that were played in it, by sessions of this process."""

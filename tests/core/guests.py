@@ -23,7 +23,7 @@ from tests.envs.fixtures.common import Plain
 
 TOOLS = (
     "add", "draw", "sleep", "exit", "segfault", "raise", "leave", "refuse", "child", "daemon", "print", "junk", "none",
-    "nan", "half", "unjudge", "unsave", "stdin",
+    "nan", "half", "unjudge", "unsave", "stdin", "grow", "spin",
 )  # fmt: skip
 
 SPEC = EnvSpec(
@@ -201,3 +201,10 @@ class Guest(Environment):
 
     def _load(self, scenario: Plain, saved: Any) -> None:
         self.world = {**saved, "drawn": list(saved["drawn"])}
+
+    def _do_grow(self) -> None:
+        self.world["ballast"] = "x" * (1 << 30)
+
+    def _do_spin(self) -> None:
+        while True:
+            pass

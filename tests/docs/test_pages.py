@@ -96,3 +96,15 @@ def test_a_failing_block_names_its_line(tmp_path: Path) -> None:
     page.write_text("Text.\n\n```bash\nfalse\ntrue\n```\n")
     with pytest.raises(pytest.fail.Exception, match=r"page.md:4 failed"):
         _run_in(tmp_path, blocks(page))
+
+
+def test_the_page_on_rewards_names_real_checks() -> None:
+    from agentenvs.harness.check import CHECKS
+
+    known = {f"{check.theme}.{check.name}" for check in CHECKS}
+    text = (ROOT / "docs" / "rewards.md").read_text(encoding="utf-8")
+    rows = [line for line in text.splitlines() if re.match(r"\| \d+\.", line)]
+    assert len(rows) == 10
+    named = [name for row in rows for name in re.findall(r"`(\w+\.\w+)`", row.rpartition("| ")[0].split("|")[-1] + row)]
+    assert named
+    assert {name for name in named if not name.endswith(".html")} <= known

@@ -6,24 +6,19 @@ does can harm the check.
 
 from __future__ import annotations
 
-import importlib
-import inspect
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-from agentenvs.core import registry
+from agentenvs.core import registry, targets
 from agentenvs.core.canon import JSON
 from agentenvs.core.environment import Environment
-from agentenvs.core.errors import AgentEnvsError, ConfigError, ContractError
 from agentenvs.core.hosting import Hosted
 from agentenvs.core.record import Recorded
 from agentenvs.core.spec import EnvSpec, OptionSpec, SplitSpec
 from agentenvs.core.task import TaskRef
 from agentenvs.harness.check import altering
-from agentenvs.harness.check.findings import Sight, raised
+from agentenvs.harness.check.findings import Sight
 from agentenvs.harness.check.subject import Effort, Subject, slowed
 
 _ALTERED = "agentenvs.harness.check.altered:make"
@@ -126,13 +121,7 @@ def of_class(cls: type[Any], options: Mapping[str, Any], effort: Effort, split: 
     Raises:
         ConfigError: It is no environment, or has no spec.
     """
-    spec = getattr(cls, "spec", None)
-    if not inspect.isclass(cls) or not issubclass(cls, Environment):
-        raise ConfigError(
-            f"{cls!r} is no environment", why="it is no subclass of Environment", fix="give module:Class of one"
-        )
-    if not isinstance(spec, EnvSpec):
-        raise ConfigError(f"{cls.__name__} has no spec", fix="set the class attribute spec to an EnvSpec")
+    spec = targets.checked(cls)
     entry_point = f"{cls.__module__}:{cls.__qualname__}"
     return Local(entry_point, spec, entry_point, cls, options, effort, split)
 
@@ -145,25 +134,3 @@ def of_id(name: str, options: Mapping[str, Any], effort: Effort, split: str | No
     """
     spec = registry.spec(name)
     return Local(spec.id, spec, spec.entry_point, None, options, effort, split)
-
-
-def find_class(target: str) -> type[Environment]:
-    """Import ``module:Class``, from the working folder too.
-
-    Raises:
-        ConfigError: It cannot be imported, or is none.
-    """
-    folder = str(Path.cwd())
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
-    importlib.invalidate_caches()
-    try:
-        return registry.load(target)  # type: ignore[no-any-return]
-    except ContractError as error:
-        raise ConfigError(f"{target!r} cannot be found", why=error.what, fix=error.fix) from error
-    except AgentEnvsError:
-        raise
-    except (Exception, SystemExit) as error:
-        raise ConfigError(
-            f"{target!r} cannot be imported", why=raised(error), fix="run where its module is, or install it"
-        ) from error

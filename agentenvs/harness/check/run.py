@@ -9,6 +9,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from agentenvs.core import targets
 from agentenvs.core.environment import Environment
 from agentenvs.core.errors import AgentEnvsError, ConfigError, UserError
 from agentenvs.core.process import WorkerFailure
@@ -19,6 +20,7 @@ from agentenvs.harness.check import (
     elsewhere,
     endings,
     gymnasium_face,
+    hosting,
     interface,
     junk,
     records,
@@ -28,14 +30,27 @@ from agentenvs.harness.check import (
 )
 from agentenvs.harness.check.episodes import Raised
 from agentenvs.harness.check.findings import LOST, MOST_FAULTS, Check, Fault, Finding, Skip, raised
-from agentenvs.harness.check.local import Local, find_class, of_class, of_id
+from agentenvs.harness.check.local import Local, of_class, of_id
 from agentenvs.harness.check.report import UNSEEN, Report
 from agentenvs.harness.check.subject import FULL, QUICK, Effort, Subject
 
 if TYPE_CHECKING:
     import httpx
 
-THEMES = (interface, views, determinism, elsewhere, branching, records, junk, secrets, rewards, endings, gymnasium_face)
+THEMES = (
+    interface,
+    views,
+    determinism,
+    elsewhere,
+    branching,
+    records,
+    junk,
+    secrets,
+    rewards,
+    endings,
+    gymnasium_face,
+    hosting,
+)
 
 CHECKS: tuple[Check, ...] = tuple(check for theme in THEMES for check in theme.CHECKS)
 """Every check, in the order it is run."""
@@ -58,7 +73,8 @@ def check_env(
     """Check an environment against the contract: what its spec declares is tested, and what it does not is told.
 
     Args:
-        target: An environment class, ``"module:Class"``, an id or slug of the registry, or the URL of a server.
+        target: An environment class, ``"module:Class"``, a file (``"./my_world.py"``), an id or slug of the
+            registry, or the URL of a server.
         quick: Try less of everything: seconds in place of a minute.
         options: Options the environment is made with.
         split: The one split to look at; all of them otherwise.
@@ -120,10 +136,10 @@ def find(target: Any, options: Mapping[str, Any], effort: Effort = FULL, split: 
         return of_class(target, options, effort, split)
     if not isinstance(target, str):
         raise ConfigError(
-            f"a {type(target).__name__} cannot be checked", fix="give a class, module:Class, an id, or a URL"
+            f"a {type(target).__name__} cannot be checked", fix="give a class, module:Class, a file, an id, or a URL"
         )
-    if ":" in target:
-        return of_class(find_class(target), options, effort, split)
+    if targets.is_source(target):
+        return of_class(targets.class_of(target), options, effort, split)
     return of_id(target, options, effort, split)
 
 
