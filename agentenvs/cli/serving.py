@@ -67,6 +67,10 @@ def serve(
         raise ConfigError("no environment is named", fix="agentenvs serve ENV, or envs = [...] in the file of settings")
     if place.insecure and not settings.asks_for_tokens:
         console.message("INSECURE: no token is asked for; whoever reaches this address controls every session.")
+    if url_file is not None:
+        with console.files():
+            _beside(url_file).touch()  # says now that it cannot be written, not once the server is up
+            _beside(url_file).unlink()
     run.serve(
         names,
         host=place.host,
@@ -84,10 +88,14 @@ def _tell(envs: list[str], url: str, url_file: Path | None) -> None:
     """Say that the server answers."""
     if url_file is not None:
         with console.files():
-            fresh = url_file.with_name(f"{url_file.name}.tmp")
+            fresh = _beside(url_file)
             fresh.write_text(f"{url}\n", encoding="utf-8")
             fresh.replace(url_file)  # so that nobody reads half an address
     console.message(f"serving {', '.join(envs)} at {url} (routes: {url}/docs); Ctrl-C stops")
+
+
+def _beside(file: Path) -> Path:
+    return file.with_name(f"{file.name}.tmp")
 
 
 def _journal(asked: str | None, port: int) -> str | None:

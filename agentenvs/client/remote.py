@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Mapping
 from contextlib import suppress
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, NoReturn, Self
 
 import httpx
 
@@ -25,7 +25,7 @@ from agentenvs.client.settings import ClientSettings
 from agentenvs.core import playable, registry
 from agentenvs.core.canon import JSON
 from agentenvs.core.environment import Environment
-from agentenvs.core.errors import AgentEnvsError, ConfigError, UnknownEnvError
+from agentenvs.core.errors import AgentEnvsError, CapabilityError, ConfigError, UnknownEnvError
 from agentenvs.core.observation import Observation
 from agentenvs.core.spec import EnvSpec, SplitSpec
 from agentenvs.core.task import Task, TaskRef
@@ -35,6 +35,8 @@ from agentenvs.core.verdict import Ending, Verdict
 
 IN_PROCESS = "http://in-process"
 """The URL of an application that is reached without a socket; any other does as well."""
+
+_STAY: Final = "an episode on a server stays there"
 
 
 class _Known:
@@ -147,6 +149,22 @@ class _Known:
             SplitError: No such split, or no such index in it.
         """
         playable.check_ref(self.spec, self._session.described.splits, ref)
+
+    def snapshot(self) -> NoReturn:
+        """Refuse: the bytes of an episode hold what is hidden, and stay on the server.
+
+        Raises:
+            CapabilityError: Always.
+        """
+        raise CapabilityError(f"{self._session.env} has no snapshots here", why=_STAY, fix="fork it, or ping it")
+
+    def restore(self, data: bytes) -> NoReturn:
+        """Refuse; see :meth:`snapshot`.
+
+        Raises:
+            CapabilityError: Always.
+        """
+        raise CapabilityError(f"{self._session.env} restores no snapshot here", why=_STAY, fix="restore it in process")
 
     def declared_budgets(self) -> dict[str, int]:
         """Return every budget with what an episode starts with."""

@@ -95,6 +95,13 @@ def test_no_server(cli: Any, monkeypatch: pytest.MonkeyPatch, url: str, code: in
     assert said in ran.err
 
 
+def test_an_address_that_cannot_be_told_is_no_server(cli: Any, tmp_path: Any) -> None:
+    ran = cli("serve", "household", "--port", "0", "--url-file", str(tmp_path / "nowhere" / "url"))
+    assert ran.code == 2
+    assert "cannot be read or written" in ran.err
+    assert "Traceback" not in ran.err
+
+
 def _give_up(self: Any, failed: Any) -> float:
     from agentenvs.core.errors import ServiceError
 

@@ -13,6 +13,7 @@ from agentenvs.client import ClientSettings, RemoteEnv
 from agentenvs.core import registry
 from agentenvs.core.actions import Message
 from agentenvs.core.errors import (
+    CapabilityError,
     ConfigError,
     ContractError,
     EpisodeEnded,
@@ -387,6 +388,15 @@ def test_forks_are_those_in_process(url: str, app: Any, wire: str) -> None:
         assert twins[0].twin().observation == registry.make("household").reset(ref)
         for twin in twins:
             twin.close()
+
+
+def test_there_are_no_snapshots_on_the_wire(remote: Any) -> None:
+    there = remote("stairs")
+    there.reset(TaskRef("few", 0))
+    with pytest.raises(CapabilityError, match="no snapshots here"):
+        there.snapshot()
+    with pytest.raises(CapabilityError, match="restores no snapshot"):
+        there.restore(b"{}")
 
 
 def test_what_cannot_be_forked(remote: Any) -> None:
