@@ -367,8 +367,9 @@ class Machine(RuleBasedStateMachine):
     def fork_again(self, place: int, ways: list[tuple[int, str]], other: bool) -> None:
         known, body, answer = self.forks[place % len(self.forks)]
         found = self._fork(known, {**body, "count": body["count"] + 1} if other else body, ways)
-        if self._gone(known, found):
-            return
+        if self._is_alive(known):
+            known.touched = self.clock.now
+        # What was forked is there, whatever became of its original.
         if other:
             self._refused("key_conflict", found)
         else:
