@@ -42,7 +42,20 @@ app = typer.Typer(
     epilog=console.EXIT_CODES,
 )
 
-for _verbs in (listing, playing, evaluating, checking, conforming, serving, topping, journaling, starting, wrapping, doctoring):
+_GROUPS = (
+    listing,
+    playing,
+    evaluating,
+    checking,
+    conforming,
+    serving,
+    topping,
+    starting,
+    wrapping,
+    doctoring,
+    journaling,
+)
+for _verbs in _GROUPS:
     _verbs.add_to(app)
 
 # What is raised for a command line that cannot be parsed; typer has no public name for it.

@@ -16,7 +16,25 @@ from agentenvs._version import __version__
 from agentenvs.core import registry
 from agentenvs.core.errors import ServiceError
 
-VERBS = ("list", "info", "play", "eval", "compare", "replay", "rescore", "check", "serve", "top", "init", "wrap", "doctor", "journal", "journal", "serve")
+VERBS = (
+    "list",
+    "info",
+    "play",
+    "eval",
+    "compare",
+    "replay",
+    "rescore",
+    "check",
+    "serve",
+    "top",
+    "init",
+    "wrap",
+    "doctor",
+    "journal",
+)
+COMMANDS = (*(verb for verb in VERBS if verb != "journal"), "journal ls", "journal export", "journal prune")
+WITHOUT_JSON = ("serve", "journal export")
+"""A server tells no result; an export is JSON itself."""
 
 
 def script(*args: str, cwd: Path, **more: object) -> subprocess.CompletedProcess[str]:
