@@ -62,6 +62,35 @@ async def storm(
         durability: Of sessions over HTTP.
     """
     began = time.monotonic()
+    book, counts = await play(name, servers, weather, clients=clients, seed=seed, fresh=fresh, durability=durability)
+    ports, key = [server.port for server in servers], scenario_key("faults", name, seed)
+    await accounts.fetch(book, Caller(ports, Stream(key, "account"), counts))
+    wrongs = await asyncio.to_thread(accounts.audit, book, servers[0].journal)
+    return Report(
+        name=name,
+        kills=sum(server.kills for server in servers),
+        sessions=book.sessions,
+        episodes=len(book.tales),
+        turns=book.turns,
+        counts=counts,
+        wrongs=wrongs,
+        said=accounts.told(book.faults),
+        seconds=time.monotonic() - began,
+        book=book,
+    )
+
+
+async def play(
+    name: str,
+    servers: Sequence[Server],
+    weather: Weather,
+    *,
+    clients: int,
+    seed: int = 0,
+    fresh: bool = False,
+    durability: Sequence[str] = DURABILITY,
+) -> tuple[Book, Counts]:
+    """Let clients play while the weather lasts, and return what they saw; see :func:`storm`."""
     book, counts, stop = Book(), Counts(), asyncio.Event()
     key = scenario_key("faults", name, seed)
     ports = [server.port for server in servers]
@@ -78,17 +107,4 @@ async def storm(
     await weather(Stream(key, "weather"), book)
     stop.set()
     await asyncio.gather(*tasks)
-    await accounts.fetch(book, Caller(ports, Stream(key, "account"), counts))
-    wrongs = await asyncio.to_thread(accounts.audit, book, servers[0].journal)
-    return Report(
-        name=name,
-        kills=sum(server.kills for server in servers),
-        sessions=book.sessions,
-        episodes=len(book.tales),
-        turns=book.turns,
-        counts=counts,
-        wrongs=wrongs,
-        said=accounts.told(book.faults),
-        seconds=time.monotonic() - began,
-        book=book,
-    )
+    return book, counts
