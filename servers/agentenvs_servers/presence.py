@@ -37,7 +37,18 @@ LOST = frozenset({"diverged", "journal_damaged", "session_lost", "version_change
 """Codes of sessions whose world cannot be made again."""
 
 _OLD = frozenset(
-    {"turn_past", "turn_conflict", "turn_ahead", "episode_ended", "episode_conflict", "closed", "key_conflict"}
+    {
+        "closed",
+        "episode_conflict",
+        "episode_ended",
+        "episodes_spent",
+        "key_conflict",
+        "split_exhausted",
+        "task_unknown",
+        "turn_ahead",
+        "turn_conflict",
+        "turn_past",
+    }
 )
 """Codes of refusals that another worker may have made untrue meanwhile."""
 

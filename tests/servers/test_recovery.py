@@ -303,6 +303,14 @@ async def test_workers_asked_at_once_play_a_turn_once(house):
     assert len((await moved(play, wires[2]).record()).turns) == 11
 
 
+async def test_a_worker_that_knows_less_does_not_refuse_for_a_reason_of_yesterday(house):
+    one, two = house.start(shared=True), house.start(shared=True, fresh=False)
+    play = await one.play(task={"index": 2})
+    assert (await moved(play, two).step(1, "look")).status_code == 200
+    await moved(play, two).close()
+    problem(await play.reset(None), "closed")  # not split_exhausted, which was so before
+
+
 async def test_workers_asked_at_once_make_a_session_once(house):
     wires = [house.start(shared=True, fresh=number == 0) for number in range(3)]
     create = {"env": "room", "key": key()}
