@@ -94,7 +94,7 @@ class Socket:
         self._room = hall.settings.socket_requests
         """How many requests more may run."""
         self._taken = 0
-        """Frames since the event loop last came by."""
+        """Frames since others were last let in between."""
         self._held: deque[bytes] = deque()
         """Frames that came and wait for room."""
         self._freed = asyncio.Event()
@@ -134,9 +134,9 @@ class Socket:
             if self._room <= 0 and self._direct is not None:
                 self._direct.hold(True)
             return
-        if self._taken == 0:
-            asyncio.get_running_loop().call_soon(self._next)
         self._taken += 1
+        if self._taken == TAKEN_AT_ONCE:
+            asyncio.get_running_loop().call_soon(self._next)
         self._room -= 1
         self._take(data)
 
@@ -155,10 +155,10 @@ class Socket:
 
     def _free(self) -> None:
         self._room += 1
-        if self._room == 1 and self._held and self._taken == 0:
-            asyncio.get_running_loop().call_soon(self._next)
-        elif not self._held:
+        if not self._held:
             self._freed.set()
+        elif self._room == 1 and self._taken < TAKEN_AT_ONCE:  # else it is called in any case
+            asyncio.get_running_loop().call_soon(self._next)
 
     def _take(self, data: bytes) -> None:
         try:
