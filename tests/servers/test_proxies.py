@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import json
+import os
 import re
 import shutil
 import socket
@@ -126,8 +127,9 @@ class Nginx:
         (folder / "agentenvs.conf").write_text(text)
         kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
         temporary = " ".join(f"{kind}_temp_path {folder}/{kind};" for kind in kinds)
+        user = "user root;" if os.geteuid() == 0 else ""  # the folders of a test are its own user's alone
         (folder / "nginx.conf").write_text(
-            f"pid {folder}/pid; daemon off; worker_processes 2; error_log {folder}/main.log;\n"
+            f"{user} pid {folder}/pid; daemon off; worker_processes 2; error_log {folder}/main.log;\n"
             f"events {{}}\nhttp {{ {temporary} include {folder}/agentenvs.conf; }}\n"
         )
         self.url = f"http://127.0.0.1:{port}"
@@ -160,9 +162,6 @@ def house(cluster, tmp_path):
             (tmp_path / route).mkdir()
             servers[route] = Served(tmp_path / route, "--route", route, "--journal", journal, "--drain-seconds", "0")
         (tmp_path / "nginx").mkdir()
-        (tmp_path / "nginx").chmod(0o777)
-        for folder in (tmp_path, *tmp_path.parents[:2]):
-            folder.chmod(folder.stat().st_mode | 0o011)
         nginx = Nginx(tmp_path / "nginx", [server.url.rpartition(":")[2] for server in servers.values()])
         servers["01"].eventually(lambda: _answers(nginx.url))
         yield servers, nginx
