@@ -70,7 +70,7 @@ class Patience:
         spread = 0.5 + secrets.randbelow(1024) / 1024
         wait = self._settings.backoff * 2.0 ** min(self._tries - 1, 30) * spread
         wait = min(wait + (asked or 0.0), self._settings.max_wait)
-        if self._tries > self._retries and not (awaited and now + wait - self._began <= self._patience):
+        if self._tries > self._retries and not (awaited and now + wait - self._began < self._patience):
             raise ServiceError(
                 f"the server at {self._host} stays away",
                 why=f"{self._tries} attempt(s) failed, the last with: {why}",
