@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from agentenvs.core.canon import JSON, canonical
+import orjson
+
+from agentenvs.core.canon import JSON, canonical, digest, sha256
 
 CUT_MARKER = "\n[… cut: {count} characters more]"
 """What stands at the end of a text that was longer than ``max_observation_bytes`` allows."""
@@ -36,6 +38,9 @@ class ImageBlock:
     media_type: str = "image/png"
 
 
+_WORDS: frozenset[type | None] = frozenset({str})
+_INTEGERS = frozenset({int})
+
 Block: TypeAlias = TextBlock | DataBlock | ImageBlock
 
 
@@ -57,6 +62,23 @@ class Observation:
         if len(blocks) == 1 and type(blocks[0]) is TextBlock:
             return blocks[0].text
         return "\n".join(_plain(block) for block in blocks)
+
+    def digest(self) -> str:
+        """Return the digest of its canonical JSON, which stands in records.
+
+        Raises:
+            ContractError: It has none.
+        """
+        form = self.to_json()
+        words = {type(block.text) if type(block) is TextBlock else None for block in self.blocks}
+        words.update(map(type, self.admissible or ()))
+        if words <= _WORDS and _INTEGERS.issuperset(map(type, self.budgets.values())):
+            try:
+                # Of words and integers orjson's spelling is the canonical one, in a quarter of the time.
+                return sha256(orjson.dumps(form, option=orjson.OPT_SORT_KEYS | orjson.OPT_PASSTHROUGH_SUBCLASS))
+            except TypeError:  # an integer of more than 64 bits, a lone surrogate, or what is no JSON at all
+                pass
+        return digest(form)
 
     def to_json(self) -> dict[str, JSON]:
         """Return the JSON form that stands on the wire and under the observation's digest."""

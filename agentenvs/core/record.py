@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from agentenvs.core.actions import parse_action, to_json
-from agentenvs.core.canon import JSON, canonical_bytes, digest
+from agentenvs.core.canon import JSON, canonical_bytes
 from agentenvs.core.environment import Environment
 from agentenvs.core.errors import ContractError, RecordError
 from agentenvs.core.observation import Observation
@@ -134,7 +134,7 @@ class Recorded:
         )
         if observation is None:
             return line
-        seen = {"observation": digest(observation.to_json()), "state": env.state_key}
+        seen = {"observation": observation.digest(), "state": env.state_key}
         return {**line, **seen, "effects": effects_to_json(env.effects)}
 
     def _note(self, action: Any, result: StepResult) -> StepResult:
@@ -146,7 +146,7 @@ class Recorded:
             "action": to_json(action),
             "valid": valid,
             "error": error,
-            "observation": digest(result.observation.to_json()),
+            "observation": result.observation.digest(),
             "reward": result.reward,
             "state": env.state_key,
             "effects": effects_to_json(env.effects),

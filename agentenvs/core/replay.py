@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agentenvs.core import registry
-from agentenvs.core.canon import JSON, digest
+from agentenvs.core.canon import JSON
 from agentenvs.core.environment import Environment
 from agentenvs.core.errors import AgentEnvsError, ContractError, RecordError
 from agentenvs.core.portable import total
@@ -167,7 +167,7 @@ def _comparisons(record: Record, env: Environment) -> Iterator[tuple[int, str, J
     found = env.scenario(record.ref.split, record.ref.index)
     yield 0, "scenario", header["scenario"], found.digest
     first = env.reset(record.ref, effects=effects_of(header["effects"]))
-    yield 0, "observation", header["observation"], digest(first.to_json())
+    yield 0, "observation", header["observation"], first.digest()
     yield 0, "state", header["state"], env.state_key
     yield 0, "effects", header["effects"], effects_to_json(env.effects)
     for line in record.turns:
@@ -178,7 +178,7 @@ def _comparisons(record: Record, env: Environment) -> Iterator[tuple[int, str, J
         played = {
             "valid": valid,
             "error": error,
-            "observation": digest(result.observation.to_json()),
+            "observation": result.observation.digest(),
             "reward": result.reward,
             "state": env.state_key,
             "effects": effects_to_json(env.effects),

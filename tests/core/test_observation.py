@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentenvs.core.canon import canonical_bytes
+from agentenvs.core.canon import canonical_bytes, digest
+from agentenvs.core.errors import ContractError
 from agentenvs.core.observation import (
     CUT_MARKER,
     Block,
@@ -85,3 +86,22 @@ def test_a_bound_holds_but_for_the_markers(contents: list[Any], limit: int) -> N
     sizes = [len(Observation((block,)).text.encode()) for block in kept]
     cut = sum(new != old for new, old in zip(kept, blocks, strict=True))
     assert sum(sizes) <= limit + cut * _MARKER
+
+
+ANY_TEXT = st.text(st.characters(exclude_categories=()), max_size=40)
+BUDGETS = st.dictionaries(
+    ANY_TEXT, st.integers() | st.sampled_from([True, 1.0, 1e16, 2**63, 2**64, -(2**63) - 1]), max_size=3
+)
+LISTED = st.none() | st.lists(ANY_TEXT | st.sampled_from([1e16, 3, None]), max_size=3).map(tuple)
+
+
+@given(st.lists(ANY_TEXT.map(TextBlock) | st.sampled_from(_BLOCKS), max_size=3), LISTED, BUDGETS)
+def test_the_digest_is_that_of_the_canonical_json(blocks: list[Block], listed: Any, budgets: dict[str, Any]) -> None:
+    observation = Observation(tuple(blocks), listed, budgets)
+    try:
+        wanted = digest(observation.to_json())
+    except ContractError:
+        with pytest.raises(ContractError):
+            observation.digest()
+    else:
+        assert observation.digest() == wanted
