@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import stat
 import sys
@@ -80,18 +81,22 @@ def serve(
         insecure=place.insecure,
         journal=_journal(place.journal, place.port),
         workers=place.workers,
-        up=lambda url: _tell(names, url, url_file),
+        up=lambda url: _tell(names, url, url_file, logged=settings.log_format == "json"),
     )
 
 
-def _tell(envs: list[str], url: str, url_file: Path | None) -> None:
-    """Say that the server answers."""
+def _tell(envs: list[str], url: str, url_file: Path | None, *, logged: bool) -> None:
+    """Say that the server answers; in its log where that is for programs to read."""
     if url_file is not None:
         with console.files():
             fresh = _beside(url_file)
             fresh.write_text(f"{url}\n", encoding="utf-8")
             fresh.replace(url_file)  # so that nobody reads half an address
-    console.message(f"serving {', '.join(envs)} at {url} (routes: {url}/docs); Ctrl-C stops")
+    said = f"serving {', '.join(envs)} at {url} (routes: {url}/docs)"
+    if logged:
+        logging.getLogger("agentenvs.server").info(said)
+    else:
+        console.message(f"{said}; Ctrl-C stops")
 
 
 def _beside(file: Path) -> Path:

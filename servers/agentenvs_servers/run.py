@@ -53,8 +53,8 @@ class _Server(uvicorn.Server):
     """A server that tells when it has come up, and goes down in order.
 
     SIGTERM lets it drain: it is not ready any more and takes no new sessions, but answers those that run, for the time
-    that the settings say; then it stops. A second signal, or SIGINT, stops it without that time; one that comes while
-    it stops, without waiting for anything.
+    that the settings say; then it stops, as it does on SIGINT, when running requests are answered. A second signal
+    stops it at once: what was answered is in the journal already.
 
     Args:
         app: The application.
@@ -72,12 +72,13 @@ class _Server(uvicorn.Server):
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Take a signal to stop."""
         self._hall.draining = True
-        if sig == signal.SIGTERM and self._drained_at is None and not self.should_exit:
-            self._captured_signals.append(sig)
+        if self._captured_signals:
+            self.should_exit = self.force_exit = True
+        elif sig == signal.SIGTERM:
             self._drained_at = time.monotonic() + self._hall.settings.drain_seconds
-            return
-        self.force_exit = self.should_exit
-        super().handle_exit(sig, frame)
+        else:
+            self.should_exit = True
+        self._captured_signals.append(sig)
 
     async def on_tick(self, counter: int) -> bool:
         """Return whether it is time to stop."""

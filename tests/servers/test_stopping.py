@@ -100,10 +100,13 @@ def test_a_server_that_is_told_to_stop_drains_first(served, workers):
 @pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])
 def test_a_second_signal_stops_it_now(served, workers, second):
     server = served("--drain-seconds", "600", "--journal", "j.db", "--workers", str(workers))
+    form = server.make().json()
+    assert server.step(form, 1).status_code == 200
     server.tell(signal.SIGTERM)
     server.eventually(lambda: server.http.get("/ready").status_code == 503)
     server.tell(second)
     server.process.wait(PATIENCE)
+    assert served("--journal", "j.db").step(form, 2).json()["turn"] == 2
 
 
 def test_an_interrupt_does_not_drain(served):
@@ -149,13 +152,14 @@ def test_whichever_worker_is_asked_all_are_told_of(served):
 
 
 def test_the_log_is_of_lines_of_json(served, monkeypatch):
-    server = served("--log-format", "json", "--access-log", "--quiet")
+    server = served("--log-format", "json", "--access-log")
     form = server.make().json()
     server.step(form, 1)
     server.tell(signal.SIGINT)
     server.process.wait(PATIENCE)
     text = server.log.read_text()
     assert '"route":"POST /v1/sessions/{session}/step","status":200' in text
+    assert '"message":"serving household at http://127.0.0.1:' in text
     assert form["session"] not in text
     assert {line[0] for line in text.splitlines()} == {"{"}
 
