@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from agentenvs.core import registry
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -40,3 +44,14 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no real data files: {folder} is absent (set AGENTENVS_TEST_DATA to their folder)")
     return folder
+
+
+@pytest.fixture
+def as_before(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """Forget the modules, folders and environments that a test brings in from its own folder."""
+    monkeypatch.setattr(registry, "_registered", dict(registry._registered))
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    yield
+    for name, module in list(sys.modules.items()):
+        if str(getattr(module, "__file__", None)).startswith(str(tmp_path)):
+            del sys.modules[name]

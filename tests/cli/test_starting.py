@@ -14,17 +14,7 @@ import agentenvs
 from agentenvs.core import registry
 from agentenvs_servers.run import background
 
-
-@pytest.fixture(autouse=True)
-def _as_before(monkeypatch):
-    """Forget the modules, folders and environments a test brings in."""
-    monkeypatch.setattr(registry, "_registered", dict(registry._registered))
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    before = set(sys.modules)
-    yield
-    for name in set(sys.modules) - before:
-        if not name.startswith(("agentenvs", "tests")):
-            del sys.modules[name]
+pytestmark = pytest.mark.usefixtures("as_before")
 
 
 @pytest.fixture
