@@ -1,8 +1,9 @@
 """Players that are programs: ``exec:COMMAND``, one process an episode, which plays over the wire with an agent key.
 
 The program is told where and what to play by its environment, and may do nothing but play: the control token, and
-whatever else of ours is secret, is taken out of what it inherits. It is ended with all its children, those too that
-have left its process group, as far as the system lets us see them.
+whatever else of ours is secret, is taken out of what it inherits. It is ended with all its children: a
+:mod:`~agentenvs.harness.guardian` runs it and ends them. Should a program end its guardian, those children are still
+ended that kept the environment they were given.
 
 =====================  ================================================================
 ``AGENTENVS_URL``      where the server is
@@ -19,6 +20,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -30,14 +32,15 @@ from agentenvs.core.errors import ConfigError, PolicyError
 from agentenvs.core.observation import Observation
 from agentenvs.core.spec import EnvSpec
 from agentenvs.core.task import Task
+from agentenvs.harness import guardian
 
 PREFIX = "exec:"
 
 WALL_SECONDS = 3600.0
 """Wall-clock budget of an episode where none is set."""
 
-GRACE_SECONDS = 2.0
-"""How long a program may take to leave when it is told to."""
+GRACE_SECONDS = guardian.GRACE_SECONDS + guardian.HUNT_SECONDS + 3.0
+"""How long a guardian may take to end a program and its children."""
 
 _SECRETS = ("AGENTENVS_TOKEN", "AGENTENVS_SEALED_SECRET")
 _KEY = "AGENTENVS_AGENT_KEY"
@@ -122,11 +125,11 @@ class Run:
         self._key = told[_KEY]
         self._started = time.monotonic()
         try:
-            self._process = subprocess.Popen(  # noqa: S602 - the user's own command line
-                command,
-                shell=True,
+            self._process = subprocess.Popen(  # noqa: S603 - the user's own command line
+                _guarded(command),
+                shell=os.name == "nt",
                 env={**inherited, **told},
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE,  # its guardian ends it when this is closed, however we end ourselves
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
@@ -159,22 +162,21 @@ class Run:
 
     def end(self) -> None:
         """End it and all its children; may be called twice."""
-        self._signal(signal.SIGTERM)
-        self.wait(GRACE_SECONDS)
-        self._signal(getattr(signal, "SIGKILL", signal.SIGTERM))
-        self._process.wait()
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        if not self.wait(GRACE_SECONDS):
+            self._process.kill()
+            self._process.wait()
         mark, until = f"{_KEY}={self._key}".encode(), time.monotonic() + _HUNT_SECONDS
         quiet = 0
         while quiet < _QUIET_LOOKS and time.monotonic() < until:
             quiet = 0 if _kill_marked(mark) else quiet + 1
         self._heard.close()
 
-    def _signal(self, number: int) -> None:
-        with contextlib.suppress(OSError):
-            if hasattr(os, "killpg"):
-                os.killpg(self._process.pid, number)  # the group outlives the process that leads it
-            else:
-                self._process.terminate()
+
+def _guarded(command: str) -> str | list[str]:
+    """Return what is run for a command line."""
+    return command if os.name == "nt" else [sys.executable, "-I", "-S", guardian.__file__, command]
 
 
 class _Heard:

@@ -1,7 +1,10 @@
 """Programs play over the wire, count by the server's record alone, and leave nothing behind."""
 
 import json
+import os
+import subprocess
 import sys
+import time
 import uuid
 from pathlib import Path
 
@@ -72,14 +75,32 @@ def test_a_program_over_its_wall_limit_is_ended_with_all_its_children(url, tmp_p
     episodes, said = run(url, tmp_path, f"hanging {mark}", episodes=1, episode_seconds=4)
     assert [(episode.ending, episode.stopped) for episode in episodes] == [("truncated", "the wall limit of 4 s")]
     assert "children started" in said["output"]
-    assert not [path for path in Path("/proc").glob("[0-9]*/cmdline") if mark.encode() in _read(path)]
+    assert _marked(mark) == []
 
 
 def test_a_child_that_hands_over_to_children_of_its_own_is_ended_too(url, tmp_path):
     mark = uuid.uuid4().hex
     episodes, _ = run(url, tmp_path, f"relaying {mark}", episodes=1)
     assert [(episode.ending, episode.turns) for episode in episodes] == [("abandoned", 1)]
-    assert not [path for path in Path("/proc").glob("[0-9]*/cmdline") if mark.encode() in _read(path)]
+    assert _marked(mark) == []
+
+
+def test_a_child_that_has_forgotten_where_it_came_from_is_ended_too(url, tmp_path):
+    mark = uuid.uuid4().hex
+    episodes, _ = run(url, tmp_path, f"cleaning {mark}", episodes=1)
+    assert [(episode.ending, episode.turns) for episode in episodes] == [("abandoned", 1)]
+    assert _marked(mark) == []
+
+
+def test_a_program_ends_with_whoever_evaluates_it(url, tmp_path):
+    mark = uuid.uuid4().hex
+    command = [sys.executable, "-m", "agentenvs.cli", "eval", "household", "--url", url, "--out", str(tmp_path / "run")]
+    policy = f"exec:{sys.executable} {WALKER} hanging {mark}"
+    surroundings = {**os.environ, "AGENTENVS_TOKEN": TOKEN, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    with subprocess.Popen([*command, "--policy", policy, "--episodes", "1"], env=surroundings) as evaluating:
+        _eventually(lambda: len(_marked(mark, WALKER.name)) >= 1)
+        evaluating.kill()
+    _eventually(lambda: not _marked(mark))
 
 
 def test_a_program_that_lingers_after_the_end_is_ended(url, tmp_path, monkeypatch):
@@ -101,6 +122,18 @@ def test_a_command_that_is_not_there_says_so(url, tmp_path):
 def test_a_program_without_command_or_server_is_a_mistake(policy, url, said):
     with pytest.raises(ConfigError, match=said):
         program(policy, url, None)
+
+
+def _marked(*words):
+    found = (_read(path) for path in Path("/proc").glob("[0-9]*/cmdline"))
+    return [line for line in found if all(word.encode() in line for word in words)]
+
+
+def _eventually(holds):
+    until = time.monotonic() + 30
+    while not holds():
+        assert time.monotonic() < until
+        time.sleep(0.05)
 
 
 def _read(path):
