@@ -102,7 +102,7 @@ class Session(Presence):
         Raises:
             ProblemError: ``key_conflict``, ``episode_conflict``, ``episodes_spent``, ``split_exhausted``,
                 ``task_unknown``, ``sealed_closed``, ``environment_failed``; all but the last leave the running episode
-                as it is.
+                as it is, and that too where it is kept in the journal.
         """
         return await self._to_its_end(self._reset_once(body))
 
@@ -125,7 +125,12 @@ class Session(Presence):
         ref = self._next(body.task)
         await self._tools.caller.call(self.env, look_up, self.env, ref)
         ended = await self._end("abandoned")
-        following = await self._begin(ref, body.player)
+        try:
+            following = await self._begin(ref, body.player)
+        except ProblemError:
+            # The world has left its episode, and the journal has not: the journal is right.
+            self._stale = self.keeper is not None
+            raise
         if self.keeper is not None:
             await self._written(self.keeper.begun(ended, following, self._begun + 1, body.key, form))
         self._put_by(ended)

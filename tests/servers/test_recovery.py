@@ -84,6 +84,16 @@ async def test_a_failure_of_the_environment_is_remembered_and_not_repeated(house
     assert (await after.restart()).episode != play.episode
 
 
+async def test_an_episode_goes_on_where_the_next_one_cannot_begin(house):
+    play = await house.start().play(options={"fault": "begin", "at": 1})
+    first = (await play.step(1, "look")).content
+    problem(await play.reset({"index": 1}), "environment_failed")
+    assert (await play.step(1, "look")).content == first
+    assert (await play.step(2, "win")).json()["terminated"]
+    assert len((await play.record()).turns) == 2
+    assert (await play.restart({"index": 2})).episode != play.episode
+
+
 async def test_a_long_episode_goes_on_from_a_checkpoint(house, monkeypatch):
     monkeypatch.setattr(keeping, "CHECKPOINT_SECONDS", 0.0)
     play = await house.start().play("household", task=DEV, trace=True)
