@@ -15,7 +15,7 @@ import logging
 import math
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Mapping
 from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Any
@@ -220,7 +220,9 @@ class Hall:
     def leave(self, session: Session, touched: float | None = None) -> None:
         """Give a session back; one whose request was answered lives on from now, or from when it was touched."""
         session.busy -= 1
-        session.touched = max(self.now() if touched is None else touched, session.touched)
+        if touched is None:
+            touched = session.answered = self.now()
+        session.touched = max(touched, session.touched)
 
     async def _recalled(self, name: str, secret: bytes) -> Session:
         """Return a session from the journal.
@@ -317,8 +319,8 @@ class Hall:
         since, self._kept_up = self._kept_up, clock
         slack = 0.0
         if journal.shared:
-            touched = [lookup(session.name) for session in self._open.values() if session.touched >= since]
-            await journal.do_now(operations.touch, touched)
+            answered = [session for session in self._open.values() if session.answered >= since]
+            await journal.do_now(operations.touch, self._ages(answered))
             await journal.do_now(operations.renew, journal.route)
             slack = TOUCH_SLACK
         for name in await journal.do_now(operations.due, slack, DUE_AT_ONCE):
@@ -336,13 +338,17 @@ class Hall:
             del self._open[lookup(session.name)]
             self.forget_agents(session)
             self.metrics.aside.add()
-            # Its turns are in the journal; what it was touched by last must be too, or it expires too early.
+            # Its turns are in the journal; when it was answered last must be too, or it expires too early.
             self._spawn(self._quietly(self._aside(session)))
+
+    def _ages(self, sessions: Iterable[Session]) -> dict[bytes, float]:
+        """Return how long ago sessions were answered by this worker; those that never were, are left out."""
+        now = self.now()
+        return {lookup(session.name): now - session.answered for session in sessions if session.answered > -math.inf}
 
     async def _aside(self, session: Session) -> None:
         if self.journal is not None:
-            age = self.now() - session.touched
-            await self.journal.do_now(operations.touch_ago, lookup(session.name), age)
+            await self.journal.do_now(operations.touch, self._ages([session]))
         await session.drop_world()
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:

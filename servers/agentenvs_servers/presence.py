@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import zlib
 from abc import ABC, abstractmethod
 from collections import OrderedDict
@@ -93,6 +94,9 @@ class Presence(ABC):
         self.world = world
         self.life = life
         self.touched = life.born
+        """From when on its idle time counts; of several workers' sessions a little later than they can know."""
+        self.answered = -math.inf
+        """When this worker last answered a request of it."""
         self.over: tuple[str, float] | None = None
         """``closed`` or ``expired``, and when."""
         self.busy = 0

@@ -193,8 +193,8 @@ def test_capacity_and_quota_are_counted_in_the_journal(journal):
 def test_sessions_are_due_by_the_journals_clock_and_a_touch_keeps_them(journal):
     make(journal, session("idle"))
     make(journal, session("busy", "ep-2", create_key="k2"), key="k2")
-    call(journal, do.touch, [lookup("busy")], 9.0)
-    call(journal, do.touch, [lookup("busy")], 3.0)
+    call(journal, do.touch, {lookup("busy"): 1.0}, 10.0)
+    call(journal, do.touch, {lookup("busy"): 7.0}, 10.0)
     assert call(journal, do.due, 5.0, 10, 12.0) == []
     assert call(journal, do.due, 5.0, 10, 16.0) == ["idle"]
     assert sorted(call(journal, do.due, 5.0, 10, 101.0)) == ["busy", "idle"]

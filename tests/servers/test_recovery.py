@@ -349,6 +349,20 @@ async def test_a_session_that_another_worker_answers_does_not_expire(house, monk
     problem(await moved(play, two).status(), "expired")
 
 
+async def test_a_session_that_nobody_answers_expires_whatever_its_workers_write_meanwhile(house):
+    one, two = house.start(shared=True), house.start(shared=True, fresh=False)
+    play = await one.play(ttl=20)
+    for wire in (one, two):
+        assert (await moved(play, wire).status()).status_code == 200
+    for _ in range(11):
+        for wire in (one, two):
+            wire.clock.now += 4
+        house.sql("UPDATE sessions SET touched = touched - 4")
+        for wire in (one, two):
+            await wire.hall.sweep(now=True)
+    assert house.sql("SELECT state FROM sessions") == [("expired",)]
+
+
 async def test_a_world_that_only_one_worker_has_is_not_taken_from_it(house, monkeypatch):
     spec = registry.spec("room")
     lesser = dataclasses.replace(spec, capabilities=dataclasses.replace(spec.capabilities, replayable=False))

@@ -7,7 +7,7 @@ in between the look and the deed. The caller of an operation that answers False 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -363,9 +363,15 @@ def record(connection: Connection, session: bytes, episode: str) -> bytes | None
 # ---- time ------------------------------------------------------------------------------------------------------------
 
 
-def touch(connection: Connection, ids: Iterable[bytes], now: float) -> None:
-    """Note that sessions were answered."""
-    rows = [{"key": key, "at": now} for key in sorted(ids)]
+def touch(connection: Connection, ages: Mapping[bytes, float], now: float) -> None:
+    """Note when sessions were answered last.
+
+    Args:
+        connection: A transaction.
+        ages: How many seconds ago, by session.
+        now: The journal's clock.
+    """
+    rows = [{"key": key, "at": now - ages[key]} for key in sorted(ages)]
     if rows:
         connection.execute(
             sa.update(sessions)
@@ -373,11 +379,6 @@ def touch(connection: Connection, ids: Iterable[bytes], now: float) -> None:
             .values(touched=sa.bindparam("at")),
             rows,
         )
-
-
-def touch_ago(connection: Connection, session: bytes, seconds: float, now: float) -> None:
-    """Note that a session was answered some time ago."""
-    touch(connection, [session], now - seconds)
 
 
 def standing(connection: Connection, session: bytes, now: float) -> tuple[str, float, float] | None:
