@@ -26,6 +26,7 @@ from agentenvs.core.errors import ConfigError, DataError, ServiceError
 from agentenvs_servers import auth, logs, machine
 from agentenvs_servers.app import make_app
 from agentenvs_servers.connection import Config
+from agentenvs_servers.garbage import Aside
 from agentenvs_servers.hall import Hall
 from agentenvs_servers.hot import Front
 from agentenvs_servers.journal.opening import open_journal
@@ -149,9 +150,10 @@ def serve(
 
 
 def _settle_in(settings: Settings) -> None:
-    """Make a process a server's own: its log, and as many connections as it may have."""
+    """Make a process a server's own: its log, as many connections as it may have, a collector that stops it little."""
     logs.set_up(settings.log_format, requests=settings.access_log)
     machine.allow_files()
+    Aside().begin()
 
 
 @contextmanager
