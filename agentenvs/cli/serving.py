@@ -36,7 +36,12 @@ def add_to(app: typer.Typer) -> None:
 def serve(
     envs: Annotated[
         list[str] | None,
-        typer.Argument(metavar="ENV...", help="Environments to host.", autocompletion=completing.envs),
+        typer.Argument(
+            metavar="ENV...",
+            help="Environments to host.",
+            envvar="AGENTENVS_SERVE_ENVS",
+            autocompletion=completing.envs,
+        ),
     ] = None,
     config: Annotated[
         Path | None, typer.Option(help="TOML file of settings, envs and [options]; flags and variables go first.")
