@@ -86,6 +86,12 @@ def message(text: str) -> None:
         typer.echo(safe(text), err=True)
 
 
+def overwrite(text: str) -> None:
+    """Tell the person how something stands, over what was told before; for a terminal."""
+    if not _State.quiet:
+        typer.echo(f"\r\x1b[K{safe(text)}", err=True, nl=False)
+
+
 def result(value: Any) -> None:
     """Print a result as JSON, the only thing on stdout."""
     typer.echo(json.dumps(value, ensure_ascii=True, indent=2, default=str))
