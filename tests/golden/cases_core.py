@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from agentenvs.core import portable
 from agentenvs.core.canon import digest
+from agentenvs.core.search import ENGLISH, build
 from agentenvs.core.streams import Stream, derive, scenario_key, sealed_key
 
 _VALUE = {
@@ -19,6 +20,7 @@ def digests() -> dict[str, str]:
         "core/canon": digest(_VALUE),
         "core/keys": digest(_keys()),
         "core/portable": digest(_portable()),
+        "core/search": _searched(),
         "core/streams": digest(_draws()),
     }
 
@@ -51,3 +53,21 @@ def _draws() -> list[object]:
         deck,
         stream.state(),
     ]
+
+
+def _searched() -> str:
+    stream = Stream(bytes(32), "documents")
+    words = (
+        "Kelvin \u212a",
+        "cafe\u0301",
+        "STRASSE",
+        "stra\u00dfe",
+        "women's",
+        "running",
+        "\U0001fae8",
+        "1,000.5",
+        "\u65e5\u672c",
+    )
+    texts = [" ".join(stream.choice(words) for _ in range(stream.below(30))) for _ in range(300)]
+    index = build([(str(number), text) for number, text in enumerate(texts)], tokenizer=ENGLISH)
+    return digest([index.digest, [[hit.number, hit.score] for hit in index.search(" ".join(words), 50)]])
