@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from agentenvs.cli import arguments, console, making
+from agentenvs.core.errors import ConfigError, UserError
 
 if TYPE_CHECKING:
     from agentenvs.harness.check import Report
@@ -20,12 +21,15 @@ def add_to(app: typer.Typer) -> None:
         "check ./my_world.py",
         "check my_worlds.garden:Garden",
         "check http://127.0.0.1:8000 --env household --json",
+        "check my_world:0.1.0",
     )
     app.command("check", epilog=shown)(check)
 
 
 def check(
-    target: Annotated[str, typer.Argument(help="An id, FILE.py, FILE.py:CLASS, MODULE:CLASS, or a URL.")],
+    target: Annotated[
+        str, typer.Argument(help="An id, FILE.py, FILE.py:CLASS, MODULE:CLASS, a URL, or a Docker image.")
+    ],
     env: Annotated[str | None, typer.Option("--env", help="Which environment of a server that has several.")] = None,
     split: arguments.Split = None,
     option: arguments.Option = [],  # noqa: B006 - typer reads the default
@@ -37,17 +41,47 @@ def check(
 ) -> None:
     """Check an environment against the contract, and say what it may be used for. Exit code 1 if a check fails."""
     from agentenvs.harness.check import check_env
+    from agentenvs.harness.check.image import check_image
     from agentenvs.harness.check.run import spec_of
 
     with console.progress(f"check {target}", "failed") as progress, console.own_output():
-        spec = spec_of(target, env)
-        options = making.with_data(spec, making.parse_options(option, spec), data)
-        report = check_env(target, quick=quick, options=options, split=split, env=env, progress=progress)
+        if _is_image(target):
+            _refuse_options(target, bool(option) or data is not None)
+            report = check_image(target, quick=quick, split=split, env=env, progress=progress)
+        else:
+            spec = spec_of(target, env)
+            options = making.with_data(spec, making.parse_options(option, spec), data)
+            report = check_env(target, quick=quick, options=options, split=split, env=env, progress=progress)
     if as_json:
         console.result(report.to_json())
     else:
         _show(report)
     raise typer.Exit(console.OK if report.passed else console.FAILED)
+
+
+def _is_image(target: str) -> bool:
+    """Whether a target is an image, and nothing else that has such a name: an id, a file, a class go first."""
+    from agentenvs.harness.check import image
+    from agentenvs.harness.check.run import is_url, spec_of
+
+    if is_url(target):
+        return False
+    if not target.startswith(image.PREFIX):
+        try:
+            spec_of(target)
+        except UserError:
+            return image.is_image(target)
+        return False
+    return True
+
+
+def _refuse_options(target: str, given: bool) -> None:
+    if given:
+        raise ConfigError(
+            f"options of {target} cannot be given here",
+            why="an image is checked as it is",
+            fix="set them in it: ENV AGENTENVS_SERVE_OPTION=name=value",
+        )
 
 
 def _show(report: Report) -> None:

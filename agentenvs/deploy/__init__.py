@@ -5,7 +5,25 @@ Docker's SDK is imported where an engine is asked, so that importing this room n
 
 from agentenvs.deploy.containers import Running, down, find, logs, ps, up
 from agentenvs.deploy.engine import connect
-from agentenvs.deploy.images import IMAGE, Image, look
-from agentenvs.deploy.plans import Plan
+from agentenvs.deploy.images import IMAGE, Image, exists, look, secret_files
+from agentenvs.deploy.plans import PORT, Plan
+from agentenvs.deploy.trial import Trial, trying
 
-__all__ = ["IMAGE", "Image", "Plan", "Running", "connect", "down", "find", "logs", "look", "ps", "up"]
+__all__ = [
+    "IMAGE",
+    "PORT",
+    "Image",
+    "Plan",
+    "Running",
+    "Trial",
+    "connect",
+    "down",
+    "exists",
+    "find",
+    "logs",
+    "look",
+    "ps",
+    "secret_files",
+    "trying",
+    "up",
+]

@@ -90,9 +90,7 @@ def up(
         except AgentEnvsError:
             container.remove(force=True)
             raise
-        container.update(
-            restart_policy={"Name": "always"}
-        )  # not before: what cannot start shall not go on
+        container.update(restart_policy={"Name": "always"})  # not before: what cannot start shall not go on
         container.reload()
         return _seen(container)
 
@@ -240,14 +238,14 @@ def _wait(container: Container, world: str, memory: str, seconds: float, progres
         if container.status != "running":
             raise _ended(container, world, memory)
         url = url_of(container)
-        if url is not None and is_ready(url):
+        if url is not None and ready_at(url):
             progress("ready", time.monotonic() - began)
             return
         waited = time.monotonic() - began
         progress("starting", waited)
         if waited > seconds:
             raise ServiceError(
-                f"{world} is not ready after {seconds:g} s", why=_last(container), fix="give it longer: --wait"
+                f"{world} is not ready after {seconds:g} s", why=last_words(container), fix="give it longer: --wait"
             )
         time.sleep(0.2)
 
@@ -256,15 +254,16 @@ def _ended(container: Container, world: str, memory: str) -> ConfigError:
     state = container.attrs["State"]
     if state.get("OOMKilled"):
         return ConfigError(f"{world} needs more than its {memory} of memory", fix="give it more: --memory 2g")
-    return ConfigError(f"{world} ended at once with exit code {state['ExitCode']}", why=_last(container))
+    return ConfigError(f"{world} ended at once with exit code {state['ExitCode']}", why=last_words(container))
 
 
-def _last(container: Container) -> str:
+def last_words(container: Container) -> str:
+    """Return how a container's log ends."""
     said = container.logs(tail=_LOG_LINES).decode("utf-8", "replace").strip()
     return f"its log ends: {said}" if said else "it has logged nothing"
 
 
-def is_ready(url: str) -> bool:
+def ready_at(url: str) -> bool:
     """Return whether a server takes sessions."""
     import httpx
 
