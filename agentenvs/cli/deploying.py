@@ -63,7 +63,6 @@ def up(
 
     if port is not None and len(worlds) > 1:
         raise ConfigError("one port is for one world", fix="leave --port out, or start them one by one")
-    variables = {"AGENTENVS_SERVE_OPTION": " ".join(option)} if option else {}
     plans = [
         deploy.Plan(
             world,
@@ -74,7 +73,7 @@ def up(
             cpus=cpus,
             data=data,
             prepared=prepared,
-            variables=variables,
+            options=tuple(option),
         )
         for world in worlds
     ]

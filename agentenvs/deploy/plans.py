@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -47,8 +46,8 @@ class Plan:
     """A folder of the field's files, seen by the world and not written."""
     prepared: Path | None = None
     """A folder that ``agentenvs prepare`` has written, likewise."""
-    variables: Mapping[str, str] = field(default_factory=dict)
-    """Further settings, by the names of their variables."""
+    options: tuple[str, ...] = ()
+    """Of the world, ``name=value``."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot be run."""
@@ -58,6 +57,10 @@ class Plan:
             raise ConfigError(f"there is no port {self.port}", fix="name one from 1 to 65535, or none")
         if not self.cpus > 0:
             raise ConfigError(f"{self.cpus} processors are none", fix="name a number above 0")
+        if spaced := next((option for option in self.options if not option or len(option.split()) > 1), None):
+            raise ConfigError(
+                f"the option {spaced!r} cannot be handed to a container", why="a blank ends an option in a variable"
+            )
         for folder in filter(None, (self.data, self.prepared)):
             if not folder.is_dir():
                 raise DataError(f"there is no folder {folder}", fix="name one that is there")
@@ -85,11 +88,12 @@ class Plan:
 
     def environment(self) -> dict[str, str]:
         """Return its variables."""
-        made = {"AGENTENVS_TOKEN": self.token, "AGENTENVS_SERVE_ENVS": self.world, **self.variables}
+        options = [*self.options, *([f"prepared={PREPARED}"] if self.prepared is not None else [])]
+        made = {"AGENTENVS_TOKEN": self.token, "AGENTENVS_SERVE_ENVS": self.world}
+        if options:
+            made["AGENTENVS_SERVE_OPTION"] = " ".join(options)
         if self.data is not None:
             made["AGENTENVS_SERVE_DATA"] = DATA
-        if self.prepared is not None:
-            made["AGENTENVS_SERVE_PREPARED"] = PREPARED
         return made
 
     def arguments(self) -> dict[str, Any]:

@@ -133,6 +133,7 @@ def package(cli, tmp_path):
 def test_a_package_has_all_that_is_needed(package):
     files = {file.relative_to(package).as_posix() for file in package.rglob("*") if file.is_file()}
     assert files == {
+        ".dockerignore",
         ".github/workflows/ci.yml",
         ".gitignore",
         "Dockerfile",
