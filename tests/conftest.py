@@ -16,6 +16,8 @@ ROOT = Path(__file__).resolve().parents[1]
 # A test must not depend on what happens to be set in the shell of whoever runs it.
 _FOREIGN = (
     "AGENTENVS_SEALED_SECRET",
+    "AGENTENVS_CACHE",
+    "AGENTENVS_PREPARED",
     "ALFWORLD_DATA",
     "OPENAI_API_KEY",
     "OPENAI_BASE_URL",

@@ -57,6 +57,11 @@ def be_quiet(asked: bool) -> bool:
     return asked
 
 
+def is_quiet() -> bool:
+    """Whether progress and messages are to be left out."""
+    return _State.quiet
+
+
 def be_colorless(asked: bool) -> bool:
     """Leave out colour; for the option of that name, before the verb or after it."""
     _State.color = _State.color and not asked

@@ -34,6 +34,7 @@ from agentenvs.core.errors import (
 )
 from agentenvs.core.observation import Block, Observation, TextBlock, bound
 from agentenvs.core.portable import total
+from agentenvs.core.sharing import Sharing
 from agentenvs.core.spec import EnvSpec, SplitSpec
 from agentenvs.core.task import Scenario, Task, TaskRef
 from agentenvs.core.trace import StepTrace
@@ -52,7 +53,7 @@ class _Last(NamedTuple):
     after: int | str
 
 
-class Environment(ABC):
+class Environment(Sharing, ABC):
     """An environment. Subclass it and write the hooks.
 
     Args:

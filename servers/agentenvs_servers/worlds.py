@@ -103,6 +103,7 @@ class World:
             self.splits: dict[str, SplitSpec] = env.splits()
             self.public_options = env.public_options()
             self.budgets = env.declared_budgets()
+            env.warm()
         finally:
             env.close()
 

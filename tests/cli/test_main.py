@@ -25,6 +25,7 @@ VERBS = (
     "replay",
     "rescore",
     "check",
+    "prepare",
     "serve",
     "top",
     "init",

@@ -9,7 +9,7 @@
 two methods, for where numpy's memory is too much; its results are its own.
 """
 
-from agentenvs.core.search.building import Progress, Text, build, build_from_words
+from agentenvs.core.search.building import Text, build, build_from_words
 from agentenvs.core.search.fts import FtsIndex
 from agentenvs.core.search.index import Hit, Index
 from agentenvs.core.search.store import Store
@@ -21,7 +21,6 @@ __all__ = [
     "FtsIndex",
     "Hit",
     "Index",
-    "Progress",
     "Store",
     "Text",
     "Tokenizer",

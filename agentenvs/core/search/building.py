@@ -14,7 +14,7 @@ whole number of 1/SCALE and at least 1.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -22,6 +22,7 @@ import numpy as np
 
 from agentenvs.core import portable
 from agentenvs.core.errors import ContractError
+from agentenvs.core.prepared import Progress
 from agentenvs.core.search.bundle import Array, Bundle
 from agentenvs.core.search.index import KIND, SCALE, Index
 from agentenvs.core.search.packing import pack
@@ -30,9 +31,6 @@ from agentenvs.core.search.tokens import Tokenizer
 Text: TypeAlias = str | Sequence[str]
 """The text of a document, or its fields."""
 Lengths: TypeAlias = Literal["exact", "lucene"]
-Progress: TypeAlias = Callable[[str, int, int | None], None]
-"""Is told what is being done, how much of it is done, and how much there is where that is known."""
-
 MOST_DOCUMENTS = 1 << 22
 """So that an impact, at most ``SCALE`` times the idf of a term in one document, fits in 16 bits."""
 MOST_FREQUENT = 65_535

@@ -11,7 +11,6 @@ import contextlib
 import json
 import os
 import re
-import sys
 from collections.abc import Callable, Hashable
 from functools import lru_cache
 from pathlib import Path
@@ -19,6 +18,7 @@ from typing import Final, Generic, TypeVar
 
 from agentenvs.core.canon import canonical_bytes, sha256
 from agentenvs.core.errors import ContractError, DataError
+from agentenvs.core.prepared import cache_folder
 from agentenvs.envs.household.layout import Layout, Profile
 from agentenvs.envs.household.rules import State
 from agentenvs_scenarios.household.discover import GameFile, GameSplit, absolute, find_games
@@ -135,17 +135,6 @@ def _load(game: GameFile) -> Scenario:
 
 def _name(game: GameFile) -> str:
     return "/".join(Path(game.path).parts[-3:-1])
-
-
-def cache_folder() -> Path:
-    """Return the folder of this user's caches on this platform."""
-    if folder := os.environ.get("XDG_CACHE_HOME"):
-        return Path(folder) / "agentenvs"
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "agentenvs" / "cache"
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "agentenvs"
-    return Path.home() / ".cache" / "agentenvs"
 
 
 def _cache_file(folder: Path) -> Path | None:
