@@ -28,6 +28,7 @@ def add_to(app: typer.Typer) -> None:
         "serve household",
         "serve household --port 8000 -o limit=100",
         "serve household --host 0.0.0.0 --token-file tokens",
+        "serve household --doors v1,openenv",
         "serve --config server.toml --log-format json",
     )
     app.command("serve", epilog=shown)(with_settings(serve))
@@ -86,6 +87,7 @@ def serve(
         insecure=place.insecure,
         journal=_journal(place.journal, place.port),
         workers=place.workers,
+        without_token=place.without_token,
         up=lambda url: _tell(names, url, url_file, logged=settings.log_format == "json"),
     )
 

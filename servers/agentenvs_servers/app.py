@@ -25,7 +25,7 @@ from agentenvs_servers.hall import Hall
 from agentenvs_servers.handlers import Answer, Handlers
 from agentenvs_servers.hot import Front
 from agentenvs_servers.problems import MEDIA_TYPE, ProblemError
-from agentenvs_servers.settings import Settings
+from agentenvs_servers.settings import V1, Settings
 from agentenvs_servers.worlds import host
 
 CONTROL = ("unauthorized", "wrong_scope")
@@ -54,8 +54,10 @@ def make_app(
     Raises:
         UserError: Some subclass: no such environment, or an option that none of them takes.
     """
-    sessions = Hall(host(envs, options or {}), settings or Settings(), **hall)
+    settings = settings or Settings()
+    sessions = Hall(host(envs, options or {}), settings, **hall)
     handlers = Handlers(sessions)
+    native = V1 in settings.open_doors
     app = FastAPI(
         title="agentenvs",
         version=__version__,
@@ -65,11 +67,13 @@ def make_app(
     )
     _add_problems(app)
     _add_public(app, handlers)
-    _add_sessions(app, handlers)
-    _add_episodes(app, handlers)
-    _add_agent(app, handlers)
+    if native:
+        _add_operations(app, handlers)
+        _add_sessions(app, handlers)
+        _add_episodes(app, handlers)
+        _add_agent(app, handlers)
     app.openapi = lambda: document(app)  # type: ignore[method-assign]
-    return Front(app, handlers)
+    return Front(app, handlers, native=native)
 
 
 def _lifespan(hall: Hall) -> Any:
@@ -148,6 +152,10 @@ def _add_public(app: FastAPI, handlers: Handlers) -> None:
     async def ready() -> Response:
         """Whether the server does all that it should: it takes sessions, and its journal can be written."""
         return await sent(handlers.ready())
+
+
+def _add_operations(app: FastAPI, handlers: Handlers) -> None:
+    sent = _sending(handlers)
 
     @app.get("/metrics", tags=["server"], **answers(metering.CONTENT_TYPE, *CONTROL))
     async def metrics(request: Request) -> Response:

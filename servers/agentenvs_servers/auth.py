@@ -98,13 +98,18 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
+def is_open(host: str, settings: Settings, *, insecure: bool) -> bool:
+    """Return whether a server could be controlled by anybody, and nobody said that it shall."""
+    return not settings.asks_for_tokens and not is_loopback(host) and not insecure
+
+
 def refuse_open_doors(host: str, settings: Settings, *, insecure: bool) -> None:
     """Refuse to serve beyond this machine without a token.
 
     Raises:
         ConfigError: No token, and nobody said that it shall be so.
     """
-    if not settings.asks_for_tokens and not is_loopback(host) and not insecure:
+    if is_open(host, settings, insecure=insecure):
         raise ConfigError(
             f"a server on {host} needs a token",
             why="whoever can reach it could control every session",

@@ -41,13 +41,15 @@ class Front:
     """The application a server runs.
 
     Args:
-        app: The framework's application.
+        app: The framework's application, perhaps with further protocols in front of it.
         handlers: What both call.
+        native: Whether the native protocol is spoken.
     """
 
-    def __init__(self, app: App, handlers: Handlers) -> None:
+    def __init__(self, app: App, handlers: Handlers, *, native: bool = True) -> None:
         self.app = app
         self.handlers = handlers
+        self._native = native
         self._metrics = metrics = handlers.hall.metrics
         self._step = metrics.route("POST /v1/sessions/{session}/step", "http")
         self._steps = metrics.route("POST /v1/steps", "batch")
@@ -62,7 +64,7 @@ class Front:
         headers = dict(scope["headers"])
         request = Request(headers.get(b"x-request-id"))
         current.set(request)
-        hot = self._hot(scope["path"], headers, receive) if scope["method"] == "POST" else None
+        hot = self._hot(scope["path"], headers, receive) if self._native and scope["method"] == "POST" else None
         if hot is None:
             await self._through(scope, receive, send, request, began)
             return
@@ -80,7 +82,7 @@ class Front:
         await reply(answer, send, request)
 
     async def _other(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "websocket" and scope["path"] == sockets.PATH:
+        if self._native and scope["type"] == "websocket" and scope["path"] == sockets.PATH:
             await sockets.serve(self.handlers.hall, scope, receive, send)
         else:
             await self.app(scope, receive, send)

@@ -47,6 +47,7 @@ CATALOGUE: Mapping[str, Kind] = {
     "episode_running": Kind(409, "The episode is still running", "fetch the record once it has ended"),
     "key_conflict": Kind(409, "That key was used for another request", "choose a new key for each new intent"),
     "split_exhausted": Kind(409, "The split has no next scenario", "name a task, or close the session"),
+    "not_begun": Kind(409, "No episode was begun", "reset first; over HTTP send back its X-Session-ID or cookie"),
     "trace_off": Kind(409, "This session keeps no traces", "create it with trace: true"),
     "durability_refused": Kind(409, "Sessions are not kept like that here", "leave durability out"),
     "not_forkable": Kind(409, "The session cannot be copied", "play its turns again in another session"),

@@ -32,7 +32,7 @@ from agentenvs_servers.hot import Front
 from agentenvs_servers.journal.opening import open_journal
 from agentenvs_servers.keeping import Journal
 from agentenvs_servers.locks import lock
-from agentenvs_servers.settings import Settings
+from agentenvs_servers.settings import DOORS, V1, Settings
 from agentenvs_servers.siblings import Siblings
 from agentenvs_servers.workers import Crew, shares_ports
 
@@ -109,6 +109,7 @@ def serve(
     insecure: bool = False,
     journal: str | None = None,
     workers: int = 1,
+    without_token: str = "refuse",  # noqa: S107 - a choice, no token
     up: Callable[[str], None] = lambda url: None,
 ) -> None:
     """Serve until SIGINT or SIGTERM.
@@ -122,6 +123,7 @@ def serve(
         insecure: Serve beyond this machine without a token.
         journal: File or URL of the journal; sessions live in memory alone where None.
         workers: Processes; more than one need a journal.
+        without_token: ``openenv`` opens the OpenEnv door alone beyond this machine where there is no token.
         up: Told the address once it answers.
 
     Raises:
@@ -129,7 +131,10 @@ def serve(
         UserError: Some other subclass: no such environment or option.
     """
     settings = settings or Settings()
-    auth.refuse_open_doors(host, settings, insecure=insecure)
+    if without_token in DOORS and auth.is_open(host, settings, insecure=insecure):
+        settings = replace(settings, doors=without_token)
+    else:
+        auth.refuse_open_doors(host, settings, insecure=insecure)
     if workers > 1 and journal is None:
         raise ConfigError("several workers need a journal", why="they share nothing else", fix="give --journal")
     plan = Plan(tuple(envs), settings, dict(options or {}), journal, workers > 1)
@@ -188,7 +193,12 @@ class Plan:
         Args:
             fresh: Whether the server begins with it.
         """
-        return make_app(self.envs, self.settings, self.options, journal=self._open(fresh))
+        app = make_app(self.envs, self.settings, self.options, journal=self._open(fresh))
+        if self.settings.open_doors != (V1,):
+            from agentenvs_servers.doors.opening import open_doors  # not known to the core of the server
+
+            open_doors(app)
+        return app
 
     def _open(self, fresh: bool) -> Journal | None:
         if self.journal is None:

@@ -170,6 +170,31 @@ class Session(Presence):
 
         return await self._within(play)
 
+    async def play_next(self, action: Any, *, agent: str | None = None) -> bytes:
+        """Play whichever turn is next, for dialects whose requests have no number and so are never repeated.
+
+        Args:
+            action: Any JSON value.
+            agent: The one episode that the client may play, where it holds an agent key.
+
+        Raises:
+            ProblemError: As :meth:`step`.
+        """
+        said = self._said(action)
+
+        async def play() -> bytes:
+            playing = self._ready_for(self.current.name if agent is None else agent, agent=agent is not None)
+            turn = playing.turn + 1
+            return playing.check(turn, said) or await self._play(playing, turn, said, action)
+
+        alone = self.keeper is None or not self.keeper.journal.shared
+        if alone and (playing := self._current) is not None and self.over is None and agent in (None, playing.name):
+            turn = playing.turn + 1
+            # Nothing is awaited since its number was read, so nobody else can have taken it.
+            if (started := self.start_step(playing.name, turn, action)) is not None:
+                return await self.settled(*started, playing.name, turn, action)
+        return await self._to_its_end(self._within(play, fresh=True))
+
     async def play(self, episode: str, turn: int, action: Any, *, trace: bool = False, agent: bool = False) -> bytes:
         """Play a turn, at once where that can be; see :meth:`step`."""
         started = self.start_step(episode, turn, action, trace=trace, agent=agent)

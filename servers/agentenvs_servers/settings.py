@@ -18,6 +18,14 @@ from agentenvs.core.errors import ConfigError
 
 LEAST_TOKEN_CHARACTERS = 16
 
+V1 = "v1"
+"""Name of the native protocol among the doors."""
+
+DOORS = (V1, "openenv", "ors", "mcp")
+"""Protocols that a server can speak."""
+
+_DOOR = f"({'|'.join(DOORS)})"
+
 T = TypeVar("T")
 
 
@@ -72,6 +80,11 @@ class Place:
     )
     workers: int = setting(1, "Processes on one journal.", least=1, most=1024, shown=True)
     insecure: bool = setting(False, "Serve beyond this machine without a token.", shown=True)
+    without_token: str = setting(
+        "refuse",
+        "What a server beyond this machine does that has no token: refuse to start, or open the OpenEnv door alone.",
+        choices=("refuse", "openenv"),
+    )
 
     def __post_init__(self) -> None:
         """Refuse what cannot be.
@@ -158,6 +171,13 @@ class Settings:
         least=0.0,
         most=3_600.0,
     )
+    doors: str = setting(
+        V1,
+        "Protocols that are spoken, with commas between them: the native one, OpenEnv, Open Reward Standard, MCP.",
+        pattern=f"{_DOOR}(,{_DOOR})*",
+        shown=True,
+        flags=("--door",),
+    )
     log_format: str = setting("text", "How the log is written.", choices=("text", "json"), shown=True)
     access_log: bool = setting(False, "Log each request: its route, never its address.", shown=True)
     route: str = setting(
@@ -179,8 +199,19 @@ class Settings:
             ConfigError: A value outside of its bounds, or a token that could be guessed.
         """
         check(self)
+        if "mcp" in self.open_doors and V1 not in self.open_doors:
+            raise ConfigError(
+                "the MCP door needs the native one beside it",
+                why="it is entered with an agent key, and only a session of v1 tells one",
+                fix="--doors v1,mcp",
+            )
         for token in self.tokens:
             refuse_weak(token)
+
+    @property
+    def open_doors(self) -> tuple[str, ...]:
+        """The protocols that are spoken, each once."""
+        return tuple(dict.fromkeys(self.doors.split(",")))
 
     @property
     def asks_for_tokens(self) -> bool:

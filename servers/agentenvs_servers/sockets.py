@@ -48,10 +48,10 @@ async def serve(hall: Hall, scope: Scope, receive: Receive, send: Send) -> None:
     await receive()  # websocket.connect
     headers = dict(scope["headers"])
     try:
-        _refuse_foreign(headers)
+        refuse_foreign(headers)
         entered = auth.Pass(headers, hall.keyring)
     except ProblemError as problem:
-        await _refuse(problem, scope, send)
+        await refuse(problem, scope, send)
         return
     route = hall.tools.names.route.encode()
     await send({"type": "websocket.accept", "headers": [(ROUTE_HEADER, route)]})
@@ -218,7 +218,7 @@ class Socket:
         self._free()
 
 
-def _refuse_foreign(headers: dict[bytes, bytes]) -> None:
+def refuse_foreign(headers: dict[bytes, bytes]) -> None:
     """Refuse a page of another site.
 
     Raises:
@@ -235,7 +235,8 @@ def _refuse_foreign(headers: dict[bytes, bytes]) -> None:
         raise ProblemError("origin_foreign", "its Origin is another than its Host")
 
 
-async def _refuse(problem: ProblemError, scope: Scope, send: Send) -> None:
+async def refuse(problem: ProblemError, scope: Scope, send: Send) -> None:
+    """Refuse a socket, by a problem where its handshake can carry one."""
     if "websocket.http.response" not in scope.get("extensions", {}):
         await send({"type": "websocket.close", "code": UNAUTHORIZED, "reason": problem.code})
         return
