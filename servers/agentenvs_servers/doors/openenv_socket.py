@@ -31,8 +31,8 @@ from agentenvs_servers.worlds import World
 KEEPS_IN_A_LIFE = 3
 """How often the session of an open socket is kept alive in its idle time."""
 
-_GOODBYES = frozenset({1000, 1001, 1005})
-"""Codes of a socket that its client has closed."""
+_GOODBYES = frozenset({1000, 1001})
+"""Codes of a socket that its client has closed; 1005 may be a line that broke."""
 
 _CODES = {
     "at_capacity": "CAPACITY_REACHED",
