@@ -53,9 +53,10 @@ def ls(
 ) -> None:
     """List the sessions. Their names stand nowhere: each is shown by the digest of it."""
     from agentenvs_servers.journal import looking
+    from agentenvs_servers.journal.soundness import STATES
 
-    if state is not None and state not in looking.STATES:
-        raise ConfigError(f"no session is {state!r}", fix=f"--state {' or '.join(looking.STATES)}")
+    if state is not None and state not in STATES:
+        raise ConfigError(f"no session is {state!r}", fix=f"--state {' or '.join(STATES)}")
     with _visited(journal) as opened:
         lines = looking.lines(opened, state, tenant)
     if as_json:

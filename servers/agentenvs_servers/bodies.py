@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, NoReturn, TypeVar
 
 import orjson
@@ -152,6 +152,11 @@ def parse(model: type[M], body: bytes) -> M:
 def faults(error: ValidationError) -> str:
     """Say where a message is wrong, without repeating what may be secret in it."""
     faults = error.errors(include_url=False, include_input=False, include_context=False)
-    said = [f"{'.'.join(map(str, fault['loc'])) or 'the body'}: {fault['msg']}" for fault in faults[:_MOST_FAULTS]]
+    said = [f"{_place(fault['loc']) or 'the body'}: {fault['msg']}" for fault in faults[:_MOST_FAULTS]]
     more = len(faults) - _MOST_FAULTS
     return clean_text("; ".join(said) + (f"; and {more} more" if more > 0 else ""))
+
+
+def _place(parts: Iterable[int | str]) -> str:
+    """Return where a fault is, without the alternatives that were tried there."""
+    return ".".join(str(part) for part in parts if "[" not in str(part))

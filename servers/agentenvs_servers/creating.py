@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import math
-import zlib
 from collections import Counter as Tally
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -22,7 +21,7 @@ from agentenvs_servers.buckets import Buckets, retry_after
 from agentenvs_servers.dumping import join, spelled
 from agentenvs_servers.journal import operations
 from agentenvs_servers.journal.rows import CreateRow, Saved, lookup
-from agentenvs_servers.keeping import Keeper
+from agentenvs_servers.keeping import Keeper, unpacked
 from agentenvs_servers.keyring import Tenant
 from agentenvs_servers.presence import Life
 from agentenvs_servers.problems import ProblemError
@@ -212,10 +211,10 @@ class Creates:
         """Return the answer to a create that another process, or this one before it stopped, has done."""
         if row.form != hashlib.sha256(form).digest():
             raise ProblemError("key_conflict", "it was used for another create")
-        answers = [
-            join(zlib.decompress(opening), session=name, env=env, ttl={"idle": idle, "absolute": absolute})
-            for name, env, idle, absolute, opening in row.sessions
-        ]
+        answers = []
+        for name, env, idle, absolute, opening in row.sessions:
+            first = unpacked(opening, "the answer to this create")
+            answers.append(join(first, session=name, env=env, ttl={"idle": idle, "absolute": absolute}))
         return answers[0] if row.single else b'{"sessions":[%b]}' % b",".join(answers)
 
     def _made(self, name: tuple[str, str], task: asyncio.Task[bytes]) -> None:

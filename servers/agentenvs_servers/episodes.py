@@ -342,11 +342,6 @@ class Episode:
         return zlib.compress(self.record(), 1)
 
 
-def unpack(packed: bytes) -> bytes:
-    """Return the record that :meth:`Episode.pack` packed."""
-    return zlib.decompress(packed)
-
-
 def begin(
     env: Environment,
     ref: TaskRef,

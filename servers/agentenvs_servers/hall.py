@@ -30,7 +30,7 @@ from agentenvs_servers.keeping import Journal, Keeper
 from agentenvs_servers.keyring import Keyring, Tenant
 from agentenvs_servers.metering import Metrics
 from agentenvs_servers.names import is_agent_key, is_session
-from agentenvs_servers.presence import LOST, TOUCH_SLACK, Life
+from agentenvs_servers.presence import LOST, TOUCH_SLACK, Life, tell_lost
 from agentenvs_servers.problems import ProblemError
 from agentenvs_servers.sessions import Session
 from agentenvs_servers.settings import Settings
@@ -228,13 +228,18 @@ class Hall:
         """Return a session from the journal.
 
         Raises:
-            ProblemError: ``session_unknown``, ``version_changed`` or ``journal_unavailable``.
+            ProblemError: ``session_unknown``, ``version_changed``, ``journal_damaged`` or ``journal_unavailable``.
         """
         unknown = ProblemError("session_unknown", "it never was, or it is forgotten since its retention time is over")
         if self.journal is None or not is_session(name):
             raise unknown
         keeper = Keeper(self.journal, name, strict=False)
-        loaded = await keeper.load()
+        try:
+            loaded = await keeper.load()
+        except ProblemError as problem:
+            if problem.code in LOST:
+                tell_lost(self.tools, secret, problem)
+            raise
         if loaded is None:
             raise unknown
         if (known := self._open.get(secret) or self._past.get(secret)) is not None:
@@ -246,7 +251,11 @@ class Hall:
         life = Life(0.0, loaded.session.idle, loaded.session.absolute)
         session = Session(name, world, None, life, traced=loaded.session.traced, tools=self.tools, keeper=keeper)
         session.touched = -math.inf
-        session.recall(loaded)
+        try:
+            session.recall(loaded)
+        except ProblemError as problem:
+            tell_lost(self.tools, secret, problem)
+            raise
         if session.over is None:
             self._open[secret] = session
         else:
@@ -323,10 +332,19 @@ class Hall:
             await journal.do_now(operations.touch, self._ages(answered))
             await journal.do_now(operations.renew, journal.route)
             slack = TOUCH_SLACK
-        for name in await journal.do_now(operations.due, slack, DUE_AT_ONCE):
-            if lookup(name) not in self._open:
-                self.leave(await self.fetch(name), -math.inf)
+        for secret, name in await journal.do_now(operations.due, slack, DUE_AT_ONCE):
+            if secret not in self._open:
+                await self._quietly(self._let_expire(journal, secret, name))
         await journal.do_now(operations.forget, float(self.settings.retention))
+
+    async def _let_expire(self, journal: Journal, secret: bytes, name: str) -> None:
+        """Let a session expire that nobody has in memory, whatever the journal can still tell of it."""
+        try:
+            self.leave(await self.fetch(name), -math.inf)
+        except ProblemError as problem:
+            if problem.code not in LOST | {"session_unknown"}:
+                raise
+            await journal.do_now(operations.abandon, secret)
 
     def _put_aside(self) -> None:
         """Give up the worlds that have been idle longest, beyond the most that may be in memory."""

@@ -40,6 +40,7 @@ from agentenvs_servers.journal.rows import (
     answer_digest,
     lookup,
 )
+from agentenvs_servers.journal.soundness import DamagedError
 from agentenvs_servers.journal.stats import Stats
 from agentenvs_servers.journal.writing import JournalDown, TurnRow, Writer
 from agentenvs_servers.problems import ProblemError
@@ -92,7 +93,7 @@ class Journal:
         """Return what an operation does in a transaction of its group.
 
         Raises:
-            ProblemError: ``journal_unavailable``; or what the operation raises.
+            ProblemError: ``journal_unavailable``, ``journal_damaged``; or what the operation raises.
         """
         return await self._run(lambda connection: operation(connection, *arguments), strict)
 
@@ -106,6 +107,8 @@ class Journal:
             return await self.writer.run(work, strict=strict)
         except JournalDown as error:
             raise unavailable() from error
+        except DamagedError as error:
+            raise ProblemError("journal_damaged", str(error)) from error
 
     async def close(self) -> None:
         """Commit what is waiting, and close."""
@@ -176,6 +179,10 @@ class Keeper:
             operations.end_session, self.id, ended, how, zlib.compress(farewell, 1), strict=self.strict
         )
 
+    async def abandon(self) -> bool:
+        """Write that a session expired whose rows make no sense."""
+        return await self.journal.do_now(operations.abandon, self.id)
+
     async def take(self, spec: EnvSpec) -> None:
         """Make sure that no other worker has a world that cannot be made again from the journal.
 
@@ -201,6 +208,8 @@ class Keeper:
 
     async def record(self, episode: str) -> bytes | None:
         """Return the packed record of a past episode."""
+        if "\0" in episode:  # no episode has such a name, and PostgreSQL cannot look for it
+            return None
         return await self.journal.do(operations.record, self.id, episode)
 
 
@@ -223,11 +232,34 @@ def episode_row(episode: Episode, session: bytes, n: int) -> EpisodeRow:
     )
 
 
+def must_fit(ref: TaskRef) -> None:
+    """Refuse a scenario that the journal cannot name.
+
+    Raises:
+        ProblemError: ``task_unknown``.
+    """
+    if not -(2**63) <= ref.index < 2**63:
+        fix = "give a smaller one, or ask for durability: memory where the server keeps sessions so"
+        raise ProblemError("task_unknown", "the journal keeps seeds of 64 bits", fix=fix)
+
+
 def digest_of(playing: Episode) -> bytes:
     """Return the digest of the last answer without the name of its episode, so that a fork's turns keep theirs."""
     if playing.answer is None or playing.failure is not None:
         return answer_digest(f"{playing.failure}/{playing.turn}".encode())
     return answer_digest(playing.answer.partition(b",")[2])
+
+
+def unpacked(data: bytes | None, what: str) -> bytes:
+    """Return bytes that were packed for the journal.
+
+    Raises:
+        ProblemError: ``journal_damaged``.
+    """
+    try:
+        return zlib.decompress(data or b"")
+    except (TypeError, zlib.error) as error:
+        raise ProblemError("journal_damaged", f"{what} is damaged") from error
 
 
 def pack_effects(effects: Iterable[Effect]) -> bytes:

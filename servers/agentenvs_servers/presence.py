@@ -10,20 +10,19 @@ from __future__ import annotations
 import json
 import logging
 import math
-import zlib
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from time import perf_counter
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from agentenvs.core.environment import Environment
 from agentenvs_servers.episodes import Episode
 from agentenvs_servers.failures import told
 from agentenvs_servers.gate import Gate
-from agentenvs_servers.journal.rows import Loaded
+from agentenvs_servers.journal.rows import SHORT, Ended, Loaded
 from agentenvs_servers.journal.writing import JournalDown
-from agentenvs_servers.keeping import Keeper, Stale, play_again, rebuild, unavailable
+from agentenvs_servers.keeping import Keeper, Stale, play_again, rebuild, unavailable, unpacked
 from agentenvs_servers.problems import ProblemError
 from agentenvs_servers.tools import Tools
 from agentenvs_servers.worlds import World
@@ -227,7 +226,7 @@ class Presence(ABC):
         except JournalDown as error:
             self._stale = True
             raise unavailable() from error
-        except ProblemError:
+        except BaseException:  # the world in memory has gone on, and the journal has not
             self._stale = True
             raise
 
@@ -242,21 +241,22 @@ class Presence(ABC):
         if self._lost is not None:
             raise self._lost
         await self.drop_world()
-        loaded = await self.keeper.load()
-        if loaded is None:
-            raise ProblemError("session_unknown", "it is forgotten since its retention time is over")
-        self.recall(loaded)
-        if loaded.state != "open":
-            return
         try:
-            await self._make_again(loaded, self.keeper)
+            await self._fetch(self.keeper)
         except ProblemError as problem:
             if problem.code in LOST:
                 self._lost = problem
-                self._tools.metrics.lost.add(problem.code)
-                log.error("a session is lost: %s: %s", problem.code, problem.detail)
+                tell_lost(self._tools, self.keeper.id, problem)
                 await self.drop_world()
             raise
+
+    async def _fetch(self, keeper: Keeper) -> None:
+        loaded = await keeper.load()
+        if loaded is None:
+            raise ProblemError("session_unknown", "it is forgotten since its retention time is over")
+        self.recall(loaded)
+        if loaded.state == "open":
+            await self._make_again(loaded, keeper)
 
     async def _make_again(self, loaded: Loaded, keeper: Keeper) -> None:
         spec, caller = self.world.spec, self._tools.caller
@@ -265,7 +265,7 @@ class Presence(ABC):
         await keeper.take(spec)
         if not spec.capabilities.replayable:
             raise ProblemError("session_lost", f"{spec.id} cannot be replayed")
-        self._env = env = await caller.call(self.world, self.world.make, json.loads(loaded.session.options))
+        self._env = env = await caller.call(self.world, self.world.make, _options(loaded))
         began = perf_counter()
         self._current = await rebuild(env, loaded, caller, sealed=self.sealed)
         keeper.spent = perf_counter() - began
@@ -274,7 +274,11 @@ class Presence(ABC):
         self._register(self._current)
 
     def recall(self, loaded: Loaded) -> None:
-        """Take what the journal says of the session."""
+        """Take what the journal says of the session.
+
+        Raises:
+            ProblemError: ``journal_damaged``.
+        """
         clock = self._tools.clock() - loaded.now
         self.life = Life(clock + loaded.born, loaded.session.idle, loaded.session.absolute)
         slack = 0.0 if self.keeper is None or not self.keeper.journal.shared else TOUCH_SLACK
@@ -286,10 +290,32 @@ class Presence(ABC):
         self.records = OrderedDict.fromkeys(loaded.recorded)
         if loaded.reset_key is not None and loaded.reset_form is not None:
             self._keys[loaded.reset_key] = loaded.reset_form
-            self._reset = (loaded.reset_key, zlib.decompress(loaded.episode.opening))
+            self._reset = (loaded.reset_key, unpacked(loaded.episode.opening, f"the row of {loaded.episode.id}"))
         if loaded.state != "open":
             self.over = (loaded.state, clock + (loaded.over or 0.0))
-            self.farewell = zlib.decompress(loaded.farewell) if loaded.farewell else b""
+            self.farewell = unpacked(loaded.farewell, "the answer to its closing") if loaded.farewell else b""
+
+    async def give_up(self, how: str, now: float) -> None:
+        """Close a session whose world cannot be made again: its episode is aborted, without a record."""
+        if self.keeper is None:
+            return
+        async with self._gate:
+            if await self._given_up(self.keeper, how):
+                self._tools.metrics.episodes.add(self.world.spec.id, "aborted")
+                self.over = (how, now)
+
+    async def _given_up(self, keeper: Keeper, how: str) -> bool:
+        try:
+            loaded = await keeper.load()
+        except ProblemError as problem:
+            if problem.code != "journal_damaged":
+                raise
+            return await keeper.abandon()
+        if loaded is None or loaded.state != "open":
+            return False
+        turns = loaded.turns[-1].turn if loaded.turns else 0 if loaded.saved is None else loaded.saved.turn
+        await keeper.over(Ended(loaded.episode.id, turns, "aborted", None), how, b"")
+        return True
 
     async def _catch_up(self) -> None:
         """Take over what other workers did to the session."""
@@ -311,3 +337,19 @@ class Presence(ABC):
     @abstractmethod
     def _register(self, episode: Episode) -> None:
         """Let the holder of an episode's agent key find the session."""
+
+
+def tell_lost(tools: Tools, session: bytes, problem: ProblemError) -> None:
+    """Say in log and metrics that a session cannot be gone on with; ``agentenvs journal ls`` names it so too."""
+    tools.metrics.lost.add(problem.code)
+    log.error("session %s is lost: %s: %s", session.hex()[:SHORT], problem.code, problem.detail)
+
+
+def _options(loaded: Loaded) -> dict[str, Any]:
+    try:
+        options = json.loads(loaded.session.options)
+    except ValueError as error:
+        raise ProblemError("journal_damaged", "its options are damaged") from error
+    if not isinstance(options, dict):
+        raise ProblemError("journal_damaged", "its options are damaged")
+    return options

@@ -24,10 +24,10 @@ from agentenvs.core.task import TaskRef
 from agentenvs.core.verdict import Ending
 from agentenvs_servers.bodies import loads
 from agentenvs_servers.dumping import Written, dump, join, spelled
-from agentenvs_servers.episodes import Episode, begin, unpack
+from agentenvs_servers.episodes import Episode, begin
 from agentenvs_servers.journal.rows import Ended, EpisodeRow, SessionRow, lookup
 from agentenvs_servers.journal.writing import JournalDown
-from agentenvs_servers.keeping import episode_row, unavailable
+from agentenvs_servers.keeping import episode_row, must_fit, unavailable, unpacked
 from agentenvs_servers.presence import Presence
 from agentenvs_servers.problems import ProblemError
 from agentenvs_servers.wire import PlayerBody, ResetBody, TaskBody
@@ -61,8 +61,7 @@ class Session(Presence):
         Raises:
             ProblemError: ``task_unknown`` or ``environment_failed``.
         """
-        env = self.env
-        await self._tools.caller.call(env, look_up, env, ref)
+        await self._look_up(ref)
         self._take(await self._begin(ref, player))
         return self.opening(self.current.first)
 
@@ -123,7 +122,7 @@ class Session(Presence):
         if self._begun >= self._tools.settings.max_episodes:
             raise ProblemError("episodes_spent", f"the limit is {self._tools.settings.max_episodes}")
         ref = self._next(body.task)
-        await self._tools.caller.call(self.env, look_up, self.env, ref)
+        await self._look_up(ref)
         ended = await self._end("abandoned")
         try:
             following = await self._begin(ref, body.player)
@@ -291,7 +290,7 @@ class Session(Presence):
         """Return the record of an ended episode; the current one's where none is named.
 
         Raises:
-            ProblemError: ``episode_running`` or ``episode_unknown``.
+            ProblemError: ``episode_running``, ``episode_unknown`` or ``journal_damaged``.
         """
 
         async def look() -> bytes | None:
@@ -316,7 +315,7 @@ class Session(Presence):
             packed = await self.keeper.record(name)
         if packed is None:
             raise ProblemError("episode_unknown", "its record is not, or no longer, kept")
-        return self._told(unpack(packed))
+        return self._told(unpacked(packed, f"the record of {name}"))
 
     async def agent_view(self, episode: str) -> bytes:
         """Return what the holder of an agent key may see.
@@ -372,17 +371,6 @@ class Session(Presence):
             return farewell
 
         return await self._within(close)
-
-    async def give_up(self, how: str, now: float) -> None:
-        """Close a session whose world cannot be made again: its episode is aborted, without a record."""
-        async with self._gate:
-            loaded = None if self.keeper is None else await self.keeper.load()
-            if self.keeper is None or loaded is None or loaded.state != "open":
-                return
-            turns = loaded.turns[-1].turn if loaded.turns else 0 if loaded.saved is None else loaded.saved.turn
-            await self.keeper.over(Ended(loaded.episode.id, turns, "aborted", None), how, b"")
-            self._tools.metrics.episodes.add(self.world.spec.id, "aborted")
-            self.over = (how, now)
 
     # ---- what others ask of it -------------------------------------------------------------------------------------
 
@@ -448,6 +436,12 @@ class Session(Presence):
         task = asyncio.get_running_loop().create_task(work)
         task.add_done_callback(_looked_at)
         return await asyncio.shield(task)
+
+    async def _look_up(self, ref: TaskRef) -> None:
+        """Refuse a scenario that is not there, or cannot be kept."""
+        if self.keeper is not None:
+            must_fit(ref)
+        await self._tools.caller.call(self.env, look_up, self.env, ref)
 
     def _must_play(self, episode: str) -> None:
         if episode != self.current.name:

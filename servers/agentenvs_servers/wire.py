@@ -15,11 +15,13 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 MOST_KEY_CHARACTERS = 200
 
+# No database of PostgreSQL keeps a text with U+0000.
 Key: TypeAlias = Annotated[
     str,
     Field(
         min_length=1,
         max_length=MOST_KEY_CHARACTERS,
+        pattern="^[^\\x00]*$",
         description="Chosen by the client, new for each intent and the same for each retry of it.",
     ),
 ]

@@ -11,6 +11,7 @@ from agentenvs_servers.journal import operations as do
 from agentenvs_servers.journal.opening import open_journal, visit
 from agentenvs_servers.journal.pruning import SLACK_SECONDS, prune, vacuum
 from agentenvs_servers.journal.rows import Ended, Saved, lookup
+from agentenvs_servers.journal.soundness import STATES
 from tests.journal.test_operations import call, make, play, session, turn
 
 
@@ -56,7 +57,7 @@ def test_sessions_are_listed_without_their_names(journal, visited):
     assert (first.tenant, first.env, first.split, first.number, first.episodes) == ("t", "e/E-v0", "train", 7, 1)
     assert [round(line.age) in range(97, 105) for line in lines] == [True] * 3
     assert round(lines[2].idle) in range(50, 55)
-    assert [len(looking.lines(visited, state)) for state in looking.STATES] == [2, 1, 0]
+    assert [len(looking.lines(visited, state)) for state in STATES] == [2, 1, 0]
     assert (len(looking.lines(visited, None, "t")), looking.lines(visited, None, "u")) == (3, [])
 
 
@@ -123,6 +124,40 @@ def test_sessions_whose_time_is_up_expire_where_that_is_asked_for(journal, url):
     endings = {form["episode"]: form["ending"] for form, _ in looking.export(opened) if form["kind"] == "episode"}
     assert endings == {"ep-late": "aborted", "ep-soon": None, "ep-due": "aborted"}
     assert play(journal, turn(late, 2, episode="ep-late")) == [False]
+    opened.engine.dispose()
+
+
+def test_rows_that_hold_anything_are_told_as_they_are(tmp_path):
+    journal = open_journal(str(tmp_path / "journal.db"))
+    filled(journal)
+    with journal.engine.begin() as connection:
+        for change in (
+            "turns SET action = 'torn' WHERE turn = 1",
+            "turns SET digest = 'torn' WHERE turn = 1",
+            "turns SET effects = X'FF' WHERE turn = 2",
+            "episodes SET record = X'00' WHERE record IS NOT NULL",
+            "episodes SET player = X'FF'",
+            "sessions SET options = '{', touched = 'then'",
+        ):
+            connection.exec_driver_sql(f"UPDATE {change}")
+    assert [line.idle for line in looking.lines(journal)][:2] == [0.0, 0.0]
+    told = list(looking.export(journal))
+    assert [record for _, record in told if record is not None] == []
+    turns = [form for form, _ in told if form["kind"] == "turn"]
+    assert (turns[0]["action"], turns[0]["digest"]) == ({"damaged": "torn"}, {"damaged": "torn"})
+    assert turns[1]["effects"] == {"damaged": "ff"}
+    assert {str(form["options"]) for form, _ in told if form["kind"] == "session"} == {"{'damaged': '{'}"}
+    journal.engine.dispose()
+
+
+def test_a_session_without_rows_that_fit_expires_all_the_same(journal, url):
+    now = call(journal, journal.now)
+    make(journal, session("torn", "ep-torn", idle=10), key="1", now=now - SLACK_SECONDS - 30)
+    with journal.engine.begin() as connection:
+        connection.exec_driver_sql("DELETE FROM playing")
+    opened = visit(url, writes=True)
+    assert prune(opened, 3600.0, expire=True) == (1, 0)
+    assert call(journal, do.open_sessions) == 0
     opened.engine.dispose()
 
 

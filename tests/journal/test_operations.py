@@ -196,9 +196,9 @@ def test_sessions_are_due_by_the_journals_clock_and_a_touch_keeps_them(journal):
     call(journal, do.touch, {lookup("busy"): 1.0}, 10.0)
     call(journal, do.touch, {lookup("busy"): 7.0}, 10.0)
     assert call(journal, do.due, 5.0, 10, 12.0) == []
-    assert call(journal, do.due, 5.0, 10, 16.0) == ["idle"]
-    assert sorted(call(journal, do.due, 5.0, 10, 101.0)) == ["busy", "idle"]
-    assert call(journal, do.due, 5.0, 1, 101.0) == ["idle"]
+    assert call(journal, do.due, 5.0, 10, 16.0) == [(lookup("idle"), "idle")]
+    assert sorted(name for _, name in call(journal, do.due, 5.0, 10, 101.0)) == ["busy", "idle"]
+    assert call(journal, do.due, 5.0, 1, 101.0) == [(lookup("idle"), "idle")]
 
 
 def test_what_is_over_is_forgotten_after_the_retention_time(journal):

@@ -54,6 +54,7 @@ INVALID: dict[str, Any] = {
     "number": 7,
     "no key": {"env": "room"},
     "empty key": {"env": "room", "key": ""},
+    "zero in a key": {"env": "room", "key": "a\0b"},
     "long key": {"env": "room", "key": "k" * 201},
     "number key": {"env": "room", "key": 1},
     "half a pair": {"env": "room", "key": "\ud800"},

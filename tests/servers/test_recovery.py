@@ -11,6 +11,7 @@ from agentenvs.core import registry
 from agentenvs_servers import hall as halls
 from agentenvs_servers import keeping
 from agentenvs_servers.journal import operations
+from agentenvs_servers.journal.rows import lookup
 from tests.servers.house import moved
 from tests.servers.wire import Play, key, problem
 
@@ -120,24 +121,116 @@ async def test_a_long_episode_goes_on_from_a_checkpoint(house, monkeypatch):
         ("DELETE FROM turns WHERE turn = 1", "journal_damaged"),
         ("UPDATE episodes SET opening = X'00'", "journal_damaged"),
         ("UPDATE episodes SET player = 'x'", "journal_damaged"),
+        ("UPDATE episodes SET split = X'00'", "journal_damaged"),
+        ("UPDATE turns SET action = 'look' WHERE turn = 2", "journal_damaged"),
+        ("UPDATE turns SET turn = 7 WHERE turn = 2", "journal_damaged"),
+        ("DELETE FROM episodes", "journal_damaged"),
+        ("DELETE FROM playing", "journal_damaged"),
+        ("UPDATE sessions SET options = '{\"lim'", "journal_damaged"),
+        ("UPDATE sessions SET options = '[]'", "journal_damaged"),
+        ("UPDATE sessions SET state = 'opne'", "journal_damaged"),
+        ("UPDATE sessions SET idle = 'soon'", "journal_damaged"),
+        ("UPDATE sessions SET absolute = X'00'", "journal_damaged"),
+        ("UPDATE sessions SET state = 'closed', farewell = X'01'", "journal_damaged"),
+        (
+            "UPDATE sessions SET reset_key='r', reset_form=X'00'; UPDATE episodes SET opening = X'00'",
+            "journal_damaged",
+        ),
         ("UPDATE episodes SET number = number + 1", "diverged"),
         ("UPDATE sessions SET release = 'older'", "version_changed"),
         ("UPDATE sessions SET env = 'tests/Gone-v0'", "version_changed"),
     ],
 )
-async def test_a_damaged_session_says_so_and_costs_nobody_else(house, change, code):
+async def test_a_damaged_session_says_so_and_costs_nobody_else(house, change, code, caplog):
     first = house.start()
     play = await first.play("household", task=DEV)
     for turn in (1, 2):
         await play.step(turn, "look")
-    house.sql(change)
+    for statement in change.split("; "):
+        house.sql(statement)
     other = await first.play("household", task=DEV)
     await other.step(1, "look")
     second = house.start()
     for _ in range(2):
         problem(await moved(play, second).step(3, "look"), code)
     problem(await moved(play, second).status(), code)
+    problem(await moved(play, second).close(), code)
     assert (await moved(other, second).step(2, "look")).status_code == 200
+    if "env = " not in change:  # that one is another server's
+        told = [line for line in caplog.messages if "is lost" in line]
+        assert lookup(play.form["session"]).hex()[:12] in told[0]
+        assert code in told[0]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE sessions SET options = '{'",
+        "UPDATE sessions SET name = 'torn'",
+        "UPDATE sessions SET idle = 1.5",
+        "UPDATE sessions SET env = 'tests/Gone-v0'",
+        "DELETE FROM playing",
+        "DELETE FROM episodes",
+        "UPDATE turns SET action = X'7B'",
+    ],
+)
+async def test_a_damaged_session_expires_as_others_do_and_holds_up_none_of_them(house, change):
+    first = house.start()
+    play = await first.play("household", task=DEV, ttl=50)
+    await play.step(1, "look")
+    house.sql(change)
+    house.sql("UPDATE sessions SET touched = touched - 100")
+    other = await first.play("household", task=DEV, ttl=60)
+    second = house.start(max_sessions=1)
+    problem(await second.make(), "at_capacity")
+    house.sql("UPDATE sessions SET touched = touched - 1000")
+    second.clock.now += 6
+    await second.hall.sweep(now=True)
+    assert {state for (state,) in house.sql("SELECT state FROM sessions")} == {"expired"}
+    assert house.sql("SELECT open FROM counters") == [(0,), (0,)]
+    problem(await moved(other, second).step(1, "look"), "expired")
+    assert (await second.make()).status_code == 201
+
+
+async def test_a_create_whose_answer_is_damaged_is_not_answered_by_half(house):
+    first = house.start()
+    play = await first.play("household", task=DEV, key="torn")
+    house.sql("UPDATE episodes SET opening = X'00' WHERE id = ?", play.episode)
+    again = {"env": "household", "key": "torn", "task": DEV}
+    problem(await house.start().post("/v1/sessions", again), "journal_damaged")
+    house.sql("UPDATE sessions SET create_key = 'other'")
+    problem(await house.start().post("/v1/sessions", again), "journal_damaged")
+
+
+@pytest.mark.parametrize("episode", ["\0", "none"])
+async def test_a_record_that_never_was_is_unknown(house, episode):
+    play = await house.start().play("household", task=DEV)
+    answer = await play.wire.http.get(f"{play.path}/record", params={"episode": episode})
+    problem(answer, "episode_unknown")
+
+
+async def test_a_damaged_record_costs_that_record(house):
+    play = await house.start().play("household", task=DEV)
+    following = await play.restart()
+    house.sql("UPDATE episodes SET record = X'0102' WHERE id = ?", play.episode)
+    after = moved(following, house.start())
+    answer = await after.wire.http.get(f"{play.path}/record", params={"episode": play.episode})
+    problem(answer, "journal_damaged")
+    assert (await after.step(1, "look")).status_code == 200
+
+
+async def test_a_reset_that_the_journal_cannot_hold_leaves_the_episode_as_it_was(house, monkeypatch):
+    play = await house.start().play("household", task=DEV)
+    await play.step(1, "look")
+
+    def refuse(*_):
+        raise ValueError("no column holds that")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(operations, "begin_episode", refuse)
+        problem(await play.reset(), "internal")
+    assert (await play.step(2, "look")).status_code == 200
+    assert (await play.restart()).episode != play.episode
 
 
 async def test_an_environment_that_cannot_be_replayed_is_lost_with_its_server(house, monkeypatch):
@@ -180,6 +273,17 @@ async def test_kept_sessions_are_in_the_journal(house, durability):
 async def test_durability_that_cannot_be_is_refused(house, serve):
     problem(await serve().make(durability="strict"), "durability_refused")
     problem(await house.start(shared=True).make(durability="memory"), "durability_refused")
+
+
+@pytest.mark.parametrize("seed", [2**63, -(2**63) - 1, 10**40])
+async def test_a_seed_that_the_journal_cannot_hold_is_refused(house, seed):
+    wire = house.start()
+    problem(await wire.make("household", task={"seed": seed}), "task_unknown")
+    play = await wire.play("household", task={"seed": -(2**63)})
+    problem(await play.reset({"split": "train", "seed": seed}), "task_unknown")
+    assert (await play.step(1, "look")).status_code == 200
+    memory = await wire.play("household", task={"seed": seed}, durability="memory")
+    assert memory.form["task"]["ref"]["index"] == seed
 
 
 async def test_capacity_is_counted_in_the_journal(house):

@@ -17,12 +17,8 @@ import sqlalchemy as sa
 from sqlalchemy import Connection
 
 from agentenvs_servers.journal.opening import Opened
+from agentenvs_servers.journal.rows import SHORT
 from agentenvs_servers.journal.schema import checkpoints, episodes, sessions, turns
-
-SHORT = 12
-"""Characters of a session's digest that are shown."""
-
-STATES = ("open", "closed", "expired")
 
 
 class Line(NamedTuple):
@@ -64,7 +60,7 @@ def lines(opened: Opened, state: str | None = None, tenant: str | None = None) -
 
     Args:
         opened: The journal.
-        state: One of :data:`STATES`; all where None.
+        state: ``open``, ``closed`` or ``expired``; all where None.
         tenant: Whose; everybody's where None.
     """
     last = (
@@ -98,11 +94,15 @@ def _line(row: Any, now: float) -> Line:
         state=row.state,
         episodes=row.begun,
         turn=row.turn if row.state == "open" else None,
-        age=max(now - row.born, 0.0),
-        idle=max(now - (row.touched if row.over is None else row.over), 0.0),
+        age=_since(row.born, now),
+        idle=_since(row.touched if row.over is None else row.over, now),
         durability="strict" if row.strict else "group",
         worker=row.owner,
     )
+
+
+def _since(moment: Any, now: float) -> float:
+    return max(now - moment, 0.0) if isinstance(moment, (int, float)) else 0.0
 
 
 def export(opened: Opened) -> Iterator[tuple[dict[str, Any], bytes | None]]:
@@ -116,7 +116,7 @@ def export(opened: Opened) -> Iterator[tuple[dict[str, Any], bytes | None]]:
             yield _session(session), None
             kept = sa.select(episodes).where(episodes.c.session == session.id).order_by(episodes.c.n)
             for episode in connection.execute(kept).all():
-                yield _episode(session, episode), None if episode.record is None else zlib.decompress(episode.record)
+                yield _episode(session, episode), _record(episode)
                 played = sa.select(turns).where(turns.c.episode == episode.no).order_by(turns.c.turn)
                 for turn in connection.execute(played):
                     yield _turn(episode, turn), None
@@ -128,7 +128,7 @@ def _session(row: Any) -> dict[str, Any]:
         "kind": "session",
         "session": row.id.hex(),
         **{name: getattr(row, name) for name in plain},
-        "options": _json(row.options.encode()),
+        "options": _json(row.options),
         "durability": "strict" if row.strict else "group",
         "ttl": {"idle": row.idle, "absolute": row.absolute},
     }
@@ -142,10 +142,18 @@ def _episode(session: Any, row: Any) -> dict[str, Any]:
         "n": row.n,
         "split": row.split,
         "number": row.number,
-        "player": _json(row.player.encode()),
+        "player": _json(row.player),
         "ending": row.ending,
-        "record": row.record is not None,
+        "record": _record(row) is not None,
     }
+
+
+def _record(row: Any) -> bytes | None:
+    """Return the record of an episode; None where there is none that can be told."""
+    try:
+        return None if row.record is None else zlib.decompress(row.record)
+    except (TypeError, zlib.error):
+        return None
 
 
 def _turn(episode: Any, row: Any) -> dict[str, Any]:
@@ -154,15 +162,19 @@ def _turn(episode: Any, row: Any) -> dict[str, Any]:
         "episode": episode.id,
         "turn": row.turn,
         "action": _json(row.action),
-        "digest": row.digest.hex(),
+        "digest": row.digest.hex() if isinstance(row.digest, bytes) else _damaged(row.digest),
         "effects": None if row.effects is None else _json(row.effects),
         "failed": row.failed,
     }
 
 
-def _json(data: bytes) -> Any:
-    """Return what is kept as JSON; the bytes themselves, in hexadecimal digits, where they are damaged."""
+def _json(data: Any) -> Any:
+    """Return what is kept as JSON; what stands there instead, where it is damaged."""
     try:
         return json.loads(data)
-    except ValueError:
-        return {"damaged": data.hex()}
+    except (TypeError, ValueError):
+        return _damaged(data)
+
+
+def _damaged(data: Any) -> dict[str, str]:
+    return {"damaged": data.hex() if isinstance(data, bytes) else str(data)}

@@ -24,7 +24,6 @@ from agentenvs_servers.journal.rows import (
     PlayedTurn,
     Saved,
     SessionRow,
-    lookup,
 )
 from agentenvs_servers.journal.schema import (
     attempts,
@@ -37,6 +36,7 @@ from agentenvs_servers.journal.schema import (
     sessions,
     turns,
 )
+from agentenvs_servers.journal.soundness import DamagedError, must_be_sound
 
 ALL = "*"
 """The counter of every tenant's sessions together."""
@@ -66,7 +66,11 @@ class Full(Exception):
 
 
 def find_create(connection: Connection, tenant: str, key: str) -> CreateRow | None:
-    """Return a create that was answered."""
+    """Return a create that was answered.
+
+    Raises:
+        DamagedError: Its sessions cannot be told any more.
+    """
     found = connection.execute(
         sa.select(creates.c.form, creates.c.single).where(creates.c.tenant == tenant, creates.c.key == key)
     ).one_or_none()
@@ -78,6 +82,8 @@ def find_create(connection: Connection, tenant: str, key: str) -> CreateRow | No
         .where(sessions.c.tenant == tenant, sessions.c.create_key == key)
         .order_by(sessions.c.place)
     ).all()
+    if not made or any(row[-1] is None for row in made):
+        raise DamagedError("the answer to this create is damaged")
     return CreateRow(found.form, found.single, [tuple(row) for row in made])
 
 
@@ -252,8 +258,12 @@ def end_session(
     connection.execute(
         sa.update(sessions).where(sessions.c.id == session).values(state=how, over=now, farewell=farewell)
     )
-    connection.execute(sa.update(counters).where(counters.c.tenant.in_([ALL, tenant])).values(open=counters.c.open - 1))
+    _count_out(connection, tenant)
     return True
+
+
+def _count_out(connection: Connection, tenant: str) -> None:
+    connection.execute(sa.update(counters).where(counters.c.tenant.in_([ALL, tenant])).values(open=counters.c.open - 1))
 
 
 def _stands(connection: Connection, session: bytes, ended: Ended) -> bool:
@@ -315,11 +325,32 @@ def turns_after(connection: Connection, episode: str, turn: int) -> list[PlayedT
 
 
 def load(connection: Connection, session: bytes, now: float) -> Loaded | None:
-    """Return all that is needed to go on with a session."""
-    row = connection.execute(sa.select(sessions).where(sessions.c.id == session)).mappings().one_or_none()
+    """Return all that is needed to go on with a session.
+
+    Raises:
+        DamagedError: Its rows hold what was never written.
+    """
+    its = sa.and_(playing.c.episode == sessions.c.episode, playing.c.session == sessions.c.id)
+    row = (
+        connection.execute(
+            sa.select(sessions, playing.c.no.label("plays")).outerjoin(playing, its).where(sessions.c.id == session)
+        )
+        .mappings()
+        .one_or_none()
+    )
     if row is None:
         return None
-    found = connection.execute(sa.select(episodes).where(episodes.c.id == row["episode"])).mappings().one()
+    must_be_sound(sessions, row)
+    if row["state"] == "open" and row["plays"] is None:
+        raise DamagedError(f"{row['episode']} is not known to be played")
+    found = (
+        connection.execute(sa.select(episodes).where(episodes.c.id == row["episode"], episodes.c.session == session))
+        .mappings()
+        .one_or_none()
+    )
+    if found is None:
+        raise DamagedError(f"{row['episode']} is missing")
+    must_be_sound(episodes, found)
     kept = connection.execute(
         sa.select(checkpoints.c.turn, checkpoints.c.data).where(checkpoints.c.episode == row["episode"])
     ).one_or_none()
@@ -387,14 +418,36 @@ def standing(connection: Connection, session: bytes, now: float) -> tuple[str, f
     return None if row is None else (row.state, row.touched, now)
 
 
-def due(connection: Connection, slack: float, most: int, now: float) -> list[str]:
-    """Return the names of sessions whose time is up by more than a slack, in which a touch may still be on its way."""
+def due(connection: Connection, slack: float, most: int, now: float) -> list[tuple[bytes, str]]:
+    """Return the sessions, with their names, whose time is up by more than a slack: a touch may be on its way."""
     late = sa.or_(sessions.c.touched + sessions.c.idle < now - slack, sessions.c.born + sessions.c.absolute < now)
-    return list(
-        connection.execute(
-            sa.select(sessions.c.name).where(sessions.c.state == "open", late).order_by(sessions.c.touched).limit(most)
-        ).scalars()
+    found = connection.execute(
+        sa.select(sessions.c.id, sessions.c.name)
+        .where(sessions.c.state == "open", late)
+        .order_by(sessions.c.touched)
+        .limit(most)
     )
+    return [(row.id, row.name) for row in found]
+
+
+def abandon(connection: Connection, session: bytes, now: float) -> bool:
+    """Let a session expire whose rows make no sense: its episode is aborted without a verdict; False where it is over.
+
+    What is left of it is kept for the retention time, for whoever wants to know what became of it.
+    """
+    gone = connection.execute(
+        sa.update(sessions)
+        .where(sessions.c.id == session, sessions.c.state == "open")
+        .values(state="expired", over=now, farewell=None)
+        .returning(sessions.c.tenant)
+    ).first()
+    if gone is None:
+        return False
+    connection.execute(sa.delete(playing).where(playing.c.session == session))
+    aborted = sa.and_(episodes.c.session == session, episodes.c.ending.is_(None))
+    connection.execute(sa.update(episodes).where(aborted).values(ending="aborted"))
+    _count_out(connection, gone.tenant)
+    return True
 
 
 def give_up_due(connection: Connection, slack: float, most: int, now: float) -> int:
@@ -410,12 +463,13 @@ def give_up_due(connection: Connection, slack: float, most: int, now: float) -> 
         How many.
     """
     count = 0
-    for name in due(connection, slack, most, now):
-        session = lookup(name)
+    for session, _ in due(connection, slack, most, now):
         row = connection.execute(sa.select(playing.c.episode, playing.c.no).where(playing.c.session == session)).first()
-        if row is not None:
-            ended = Ended(row.episode, _last_turn(connection, row.episode, row.no), "aborted", None)
-            count += end_session(connection, session, ended, "expired", None, now)
+        if row is None:
+            count += abandon(connection, session, now)
+            continue
+        ended = Ended(row.episode, _last_turn(connection, row.episode, row.no), "aborted", None)
+        count += end_session(connection, session, ended, "expired", None, now)
     return count
 
 

@@ -8,6 +8,9 @@ from typing import NamedTuple
 
 from agentenvs.core.verdict import Ending
 
+SHORT = 12
+"""Characters of a session's digest that are shown."""
+
 
 class SessionRow(NamedTuple):
     """An open session, as it is when it is made."""
