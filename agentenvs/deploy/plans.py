@@ -88,10 +88,11 @@ class Plan:
 
     def environment(self) -> dict[str, str]:
         """Return its variables."""
-        options = [*self.options, *([f"prepared={PREPARED}"] if self.prepared is not None else [])]
         made = {"AGENTENVS_TOKEN": self.token, "AGENTENVS_SERVE_ENVS": self.world}
-        if options:
-            made["AGENTENVS_SERVE_OPTION"] = " ".join(options)
+        if self.options:
+            made["AGENTENVS_SERVE_OPTION"] = " ".join(self.options)
+        if self.prepared is not None:
+            made["AGENTENVS_PREPARED"] = PREPARED
         if self.data is not None:
             made["AGENTENVS_SERVE_DATA"] = DATA
         return made

@@ -1,8 +1,8 @@
 #!/bin/sh
 # Makes the locks of the image anew, or says whether they are stale: servers/image/lock.sh [--check]
 #
-# requirements.lock has what `pip install agentenvs[postgres]` needs on Linux with Python 3.11, build.lock what makes the
-# wheel. The first line of each is a digest of what it was made from. `--check` compares that, and needs no network.
+# requirements.lock has what `pip install agentenvs[mcp,postgres]` needs on Linux with Python 3.11, build.lock what makes
+# the wheel. The first line of each is a digest of what it was made from. `--check` compares that, and needs no network.
 set -eu
 cd "$(dirname "$0")/../.."
 python=${PYTHON:-python3}
@@ -15,7 +15,10 @@ with open("pyproject.toml", "rb") as file:
 project = form["project"]
 asked = {
     "build": form["build-system"]["requires"],
-    "requirements": [*project["dependencies"], *project["optional-dependencies"]["postgres"]],
+    "requirements": [
+        *project["dependencies"],
+        *(line for extra in ("mcp", "postgres") for line in project["optional-dependencies"][extra]),
+    ],
 }[sys.argv[1]]
 text = "\n".join(sorted(asked))
 print(f"# made from {hashlib.sha256(text.encode()).hexdigest()}")
