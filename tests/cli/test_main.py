@@ -28,14 +28,18 @@ VERBS = (
     "prepare",
     "serve",
     "top",
+    "up",
+    "down",
+    "ps",
+    "logs",
     "init",
     "wrap",
     "doctor",
     "journal",
 )
 COMMANDS = (*(verb for verb in VERBS if verb != "journal"), "journal ls", "journal export", "journal prune")
-WITHOUT_JSON = ("serve", "journal export")
-"""A server tells no result; an export is JSON itself."""
+WITHOUT_JSON = ("serve", "logs", "journal export")
+"""A server tells no result, a log is text; an export is JSON itself."""
 
 
 def script(*args: str, cwd: Path, **more: object) -> subprocess.CompletedProcess[str]:
