@@ -77,6 +77,7 @@ def _told(env: RemoteEnv, seconds: float) -> dict[str, str]:
     return {
         "AGENTENVS_URL": env.url,
         "AGENTENVS_AGENT_KEY": env.agent_key,
+        "AGENTENVS_MCP_URL": f"{env.url.rstrip('/')}/v1/agent/{env.agent_key}/mcp",
         "AGENTENVS_TASK": orjson.dumps(_task(env.task())).decode(),
         "AGENTENVS_SECONDS": f"{seconds:g}",
         "AGENTENVS_TURNS": "" if turns is None else str(turns),

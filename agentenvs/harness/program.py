@@ -7,6 +7,7 @@ ended that kept the environment they were given.
 
 =====================  ================================================================
 ``AGENTENVS_URL``      where the server is
+``AGENTENVS_MCP_URL``  the episode's tools as MCP, where the server has that door open
 ``AGENTENVS_AGENT_KEY``  what to send as ``Authorization: Bearer`` to ``/v1/agent``
 ``AGENTENVS_TASK``     the task as JSON: env, ref, options, instruction
 ``AGENTENVS_SECONDS``  wall-clock budget of the episode

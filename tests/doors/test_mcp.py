@@ -6,12 +6,14 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
 from agentenvs.core.errors import MissingExtraError
+from agentenvs.harness.run import RunConfig, evaluate
 from agentenvs_servers.doors.mcp import META, Mcp
 
 pytest.importorskip("mcp", reason="the official MCP SDK is not installed: pip install 'agentenvs[mcp]'")
@@ -121,6 +123,14 @@ def test_a_failing_environment_is_an_error_of_the_tool(server):
             assert "environment failed" in words(failed)
 
     asyncio.run(play())
+
+
+def test_a_program_that_speaks_mcp_is_a_player(server, tmp_path):
+    program = Path(__file__).parent / "peers" / "mcp_program.py"
+    policy, options = f"exec:{sys.executable} {program}", {"limit": 4}
+    config = RunConfig("household", policy, split="builtin", url=server.url, out=tmp_path, episodes=2, options=options)
+    episodes = evaluate(config).episodes
+    assert [(episode.ending, episode.turns, episode.error) for episode in episodes] == [("truncated", 4, None)] * 2
 
 
 def test_without_the_sdk_the_extra_is_named(monkeypatch):

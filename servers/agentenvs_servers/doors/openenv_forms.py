@@ -207,6 +207,10 @@ def _observation(spec: EnvSpec) -> dict[str, Any]:
         "result": {"description": "With a call of a tool."},
         "error": {"description": "Always null; what is wrong with a call stands in the text."},
         "tools": {"type": "array", "items": {"type": "object"}, "description": "With a list of the tools."},
+        # OpenEnv's own schemas have these in the observation; in its answers they stand beside it.
+        "done": {"type": "boolean"},
+        "reward": {"type": ["number", "null"]},
+        "metadata": {"type": ["object", "null"]},
     }
     return _object(_title(spec, "Observation"), properties, ("text",))
 
