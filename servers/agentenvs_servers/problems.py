@@ -36,6 +36,7 @@ CATALOGUE: Mapping[str, Kind] = {
     "env_unknown": Kind(404, "No such environment here", "GET /v1/envs lists them"),
     "session_unknown": Kind(404, "No such session", "create one with POST /v1/sessions"),
     "episode_unknown": Kind(404, "No such episode in this session", "GET the session; it lists its episodes"),
+    "library_unknown": Kind(404, "No such document collection here", "GET /libraries lists them"),
     "route_unknown": Kind(404, "No such route", "GET /openapi.json lists them"),
     "method_unknown": Kind(405, "Not by this method", "GET /openapi.json lists the methods of each route"),
     "request_slow": Kind(408, "The request did not arrive in time", "send it at once, and again on a good connection"),

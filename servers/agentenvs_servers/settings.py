@@ -21,7 +21,7 @@ LEAST_TOKEN_CHARACTERS = 16
 V1 = "v1"
 """Name of the native protocol among the doors."""
 
-DOORS = (V1, "openenv", "ors", "mcp")
+DOORS = (V1, "openenv", "ors", "mcp", "retrieval")
 """Protocols that a server can speak."""
 
 _DOOR = f"({'|'.join(DOORS)})"
@@ -173,7 +173,8 @@ class Settings:
     )
     doors: str = setting(
         V1,
-        "Protocols that are spoken, with commas between them: the native one, OpenEnv, Open Reward Standard, MCP.",
+        "Protocols that are spoken, with commas between them: the native one, OpenEnv, Open Reward Standard, MCP, "
+        "searches without a session.",
         pattern=f"{_DOOR}(,{_DOOR})*",
         shown=True,
         flags=("--door",),

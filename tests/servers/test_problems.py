@@ -238,8 +238,8 @@ async def origin_foreign(serve: Serve) -> httpx.Response:
 WITHOUT_ROUTES = {"bad_http", "head_too_large", "too_many_connections"}
 """Answered before there is a request: see test_connections."""
 
-AT_A_DOOR = {"not_begun"}
-"""See tests/doors."""
+AT_A_DOOR = {"library_unknown", "not_begun"}
+"""See test_retrieval and tests/doors."""
 
 WITH_A_JOURNAL = {
     "diverged",

@@ -67,6 +67,7 @@ async def test_the_document_names_every_problem_but_those_of_no_route(wire):
     assert set(CATALOGUE) - named == {
         "bad_http",
         "head_too_large",
+        "library_unknown",
         "not_begun",
         "origin_foreign",
         "route_unknown",

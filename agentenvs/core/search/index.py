@@ -41,6 +41,8 @@ MOST_TERMS = 1024
 
 _MOST_REMEMBERED = 4096
 _SPARSE = 8  # below one in so many documents touched, they are gathered by number
+_FEW = 32  # above one in so many documents left, it is faster to add up the next term for all
+_SHORT = 8  # a list of less than so many times the documents left is added up, a longer one searched
 
 
 class Hit(NamedTuple):
@@ -194,8 +196,9 @@ class Index:
                 rest, reach = rest + bound, reach - bound
                 if rest < reach and place + 1 < len(plan):
                     floor = max(floor, kth(values, most))
-                    if rest < floor:
-                        return self._narrowed(total, touched, plan[place + 1 :], most, floor, rest)
+                    docs = _reaching(total, touched, floor - rest, self.count // _FEW) if rest < floor else None
+                    if docs is not None:
+                        return self._narrowed(total, touched, docs, plan[place + 1 :], most, floor, rest)
             return self._settled(total, touched, most)
         finally:
             _clear(total, touched)
@@ -235,21 +238,25 @@ class Index:
         self,
         total: Array,
         touched: list[Array] | None,
+        docs: Array,
         plan: Sequence[tuple[int, int, int]],
         most: int,
         floor: int,
         rest: int,
     ) -> tuple[Array, Array]:
         """Look the documents that can still be among the best up in the terms that are left."""
-        docs = _reaching(total, touched, floor - rest)
-        values = total[docs]
+        looked_up = np.zeros(docs.size, np.int32)
         for bound, number, times in plan:
-            values = values + _times(self._looked_up(number, docs), times)
+            if self._rows[number] < 0 and self._starts[number + 1] - self._starts[number] < _SHORT * docs.size:
+                self._touch(total, touched, number, times)
+            else:
+                looked_up += _times(self._looked_up(number, docs), times)
+            values = total[docs] + looked_up
             rest += bound
             if docs.size > 4 * most:
                 floor = max(floor, kth(values, most))
                 kept = values >= floor - rest
-                docs, values = docs[kept], values[kept]
+                docs, looked_up, values = docs[kept], looked_up[kept], values[kept]
         found = best(values, most)
         return docs[found], values[found]
 
@@ -268,7 +275,7 @@ class Index:
         if touched is None or sum(docs.size for docs in touched) * _SPARSE > self.count:
             found = best(total, most)
         else:
-            docs = _reaching(total, touched, 1)
+            docs = np.unique(np.concatenate(touched))
             found = docs[best(total[docs], most)]
         return found, total[found]
 
@@ -284,11 +291,13 @@ def _times(impacts: Array, times: int) -> Array:
     return impacts if times == 1 else impacts.astype(np.int32) * times
 
 
-def _reaching(total: Array, touched: list[Array] | None, least: int) -> Array:
-    """Return the documents that have at least so much, in order."""
+def _reaching(total: Array, touched: list[Array] | None, least: int, most: int) -> Array | None:
+    """Return the documents that have at least so much, in order; None where they are more than so many."""
     if touched is None:
-        return np.flatnonzero(total >= least)
-    return np.unique(np.concatenate([docs[total[docs] >= least] for docs in touched]))
+        reached = total >= least
+        return np.flatnonzero(reached) if np.count_nonzero(reached) <= most else None
+    found = [docs[total[docs] >= least] for docs in touched]
+    return np.unique(np.concatenate(found)) if sum(docs.size for docs in found) <= most else None
 
 
 def _clear(total: Array, touched: list[Array] | None) -> None:

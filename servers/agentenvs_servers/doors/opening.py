@@ -8,6 +8,7 @@ from fastapi import FastAPI
 
 from agentenvs_servers.doors.openenv import OpenEnv
 from agentenvs_servers.doors.ors import OpenRewardStandard
+from agentenvs_servers.doors.retrieval import Retrieval
 from agentenvs_servers.doors.routing import Door, Doors
 from agentenvs_servers.hall import Hall
 from agentenvs_servers.hot import Front
@@ -39,6 +40,8 @@ def _door(name: str, hall: Hall) -> Door:
         return OpenEnv(hall)
     if name == "ors":
         return OpenRewardStandard(hall)
+    if name == "retrieval":
+        return Retrieval(hall)
     from agentenvs_servers.doors.mcp import Mcp  # needs an extra
 
     return Mcp(hall)
