@@ -1,7 +1,7 @@
 """The best of many integer scores: exact, by score and then by number, without sorting them all.
 
-A bound for the k-th best score is found first (of a long array from the maxima of its blocks, which belong to
-different documents, so that the k-th best of them is reached by k documents), and only what reaches it is sorted.
+A bound for the k-th best score is found first (of a long array from the maxima of disjoint groups of it, the k-th best
+of which k places reach), and only what reaches it is sorted.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import numpy as np
 
 from agentenvs.core.search.bundle import Array
 
-BLOCK = 256
-_LONG = 1 << 15
+_GROUPS = 128
+_LONG = 4
 
 
 def best(scores: Array, most: int) -> Array:
@@ -33,9 +33,10 @@ def kth(scores: Array, most: int) -> int:
     """Return a score that at least ``most`` places reach, near the largest such; 0 where there are fewer places."""
     if scores.size < most:
         return 0
-    blocks = scores.size // BLOCK
-    if scores.size >= _LONG and blocks >= 4 * most:
-        return _kth_of_few(scores[: blocks * BLOCK].reshape(blocks, BLOCK).max(axis=1), most)
+    groups = max(_GROUPS, 8 * most, scores.size >> 8)
+    rows = scores.size // groups
+    if rows >= _LONG:  # a group is a column, so that maxima are taken of whole rows at a time
+        scores = scores[: rows * groups].reshape(rows, groups).max(axis=0)
     return _kth_of_few(scores, most)
 
 
