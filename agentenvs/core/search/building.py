@@ -233,13 +233,18 @@ class _Writer:
     def index(self) -> Index:
         """Return the index."""
         reader = self._reader
-        terms = sorted(reader.terms, key=str.encode)
-        places = np.empty(len(terms), np.int64)
-        places[np.fromiter(map(reader.terms.__getitem__, terms), np.int64, len(terms))] = np.arange(len(terms))
+        holders = np.zeros(len(reader.terms), np.int64)
+        for run in reader.runs:
+            holders[run.terms] += run.counts
+        held = (holders > 0).tolist()
+        terms = sorted((term for term, number in reader.terms.items() if held[number]), key=str.encode)
+        numbers = np.fromiter(map(reader.terms.__getitem__, terms), np.int64, len(terms))
+        places = np.empty(len(reader.terms), np.int64)
+        places[numbers] = np.arange(len(terms))
         joined, term_starts = pack(term.encode() for term in terms)
         ids, id_starts = pack(reader.ids)
         named = {"terms": joined, "term_starts": term_starts, "ids": ids, "id_starts": id_starts}
-        return Index(Bundle(KIND, self._meta(), {**named, **self._postings(places)}))
+        return Index(Bundle(KIND, self._meta(), {**named, **self._postings(places, holders[numbers])}))
 
     def _meta(self) -> dict[str, Any]:
         return {
@@ -253,19 +258,16 @@ class _Writer:
             "weights": list(self._reader.weights),
         }
 
-    def _postings(self, places: Array) -> dict[str, Array]:
+    def _postings(self, places: Array, holders: Array) -> dict[str, Array]:
         runs = self._reader.runs
-        holders = np.zeros(places.size, np.int64)
-        for run in runs:
-            holders[places[run.terms]] += run.counts
         idf, parts = _idf(self._count, holders), self._length_parts()
         is_full = holders * _FULL >= self._count
         rows = np.where(is_full, np.cumsum(is_full) - 1, -1).astype(np.int32)
-        starts = np.zeros(places.size + 1, np.int64)
+        starts = np.zeros(holders.size + 1, np.int64)
         np.cumsum(np.where(is_full, 0, holders), out=starts[1:])
         docs, impacts = np.empty(starts[-1], np.int32), np.empty(starts[-1], np.uint16)
         full = np.zeros((int(is_full.sum()), self._count), np.uint16)
-        bounds, ends = np.zeros(places.size, np.uint16), starts[:-1].copy()
+        bounds, ends = np.zeros(holders.size, np.uint16), starts[:-1].copy()
         for done in range(len(runs)):
             run, runs[done] = runs[done], _GONE
             where = places[run.terms]

@@ -135,10 +135,11 @@ def test_what_is_built_from_numbers_is_the_same(monkeypatch: pytest.MonkeyPatch)
         ends.append(len(words))
     ids = [name for name, _ in LARGE]
     made = build_from_words(
-        ids, np.array(words, np.int32), np.array(ends, np.int64), list(vocabulary), tokenizer=tokenizer
+        ids, np.array(words, np.int32), np.array(ends, np.int64), [*vocabulary, "unheld"], tokenizer=tokenizer
     )
     assert made.digest == build(LARGE, tokenizer=tokenizer).digest
-    assert made.documents_with("w1").size == 0
+    assert made.documents_with("w1").size == made.documents_with("unheld").size == 0
+    assert found(made, "w2 unheld", 3) == found(made, "w2", 3)
 
 
 def test_the_documents_of_a_term_are_listed() -> None:
@@ -147,6 +148,11 @@ def test_the_documents_of_a_term_are_listed() -> None:
         assert made.documents_with(term).tolist() == [
             number for number, (_, text) in enumerate(LARGE) if term in text.split()
         ]
+
+
+def test_a_field_may_count_nothing() -> None:
+    made = build([("a", ("red", "unseen")), ("b", ("blue", ""))], weights=(1, 0))
+    assert made.search("unseen red") == made.search("red") != []
 
 
 def test_fields_count_as_often_as_their_weight() -> None:
