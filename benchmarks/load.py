@@ -94,10 +94,8 @@ class Socket:
     @classmethod
     async def opened(cls, server: Server) -> Socket:
         reader, writer = await asyncio.open_connection(server.host, server.port)
-        head = (
-            "GET /v1/ws HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13"
-        )
-        writer.write(f"{head}\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n".encode())
+        head = "GET /v1/ws HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        writer.write(f"{head}Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n".encode())
         await reader.readuntil(b"\r\n\r\n")
         return cls(reader, writer)
 

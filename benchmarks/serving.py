@@ -198,7 +198,7 @@ async def _ask(server: Server, path: str, body: object) -> dict:
 
 
 def _post(path: str, body: bytes, more: str = "") -> bytes:
-    head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n{more}"
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n{more}"
     return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
 
 
@@ -262,10 +262,8 @@ async def over_socket(server: Server, session: dict, actions: list[str], times: 
     """Play a walk over a socket."""
     reader, writer = await asyncio.open_connection(server.host, server.port)
     key = base64.b64encode(os.urandom(16)).decode()
-    head = (
-        f"GET /v1/ws HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Key: {key}\r\n"
-    )
-    writer.write(f"{head}Sec-WebSocket-Version: 13\r\n\r\n".encode())
+    head = "GET /v1/ws HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    writer.write(f"{head}Sec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n\r\n".encode())
     await reader.readuntil(b"\r\n\r\n")
     for turn, action in enumerate(actions, start=1):
         ask = {"id": turn, "op": "step", "session": session["session"], "episode": session["episode"], "turn": turn}

@@ -69,7 +69,7 @@ def serve(
     place, settings = read.place, read.settings
     if settings.token_file is not None:
         _warn_of_readers(Path(settings.token_file))
-    names = envs or list(read.envs)
+    names = list(dict.fromkeys(envs or read.envs))
     if not names:
         raise ConfigError("no environment is named", fix="agentenvs serve ENV, or envs = [...] in the file of settings")
     if place.insecure and not settings.asks_for_tokens:

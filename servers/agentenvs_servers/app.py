@@ -17,7 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
 from agentenvs._version import __version__
-from agentenvs_servers import metering, wire
+from agentenvs_servers import metering, sockets, wire
 from agentenvs_servers.asgi import address_of
 from agentenvs_servers.bodies import ClientGone
 from agentenvs_servers.documents import DESCRIPTION, answers, document, takes
@@ -65,7 +65,7 @@ def make_app(
         lifespan=_lifespan(sessions),
         redirect_slashes=False,
     )
-    _add_problems(app)
+    _add_problems(app, sessions)
     _add_public(app, handlers)
     if native:
         _add_operations(app, handlers)
@@ -91,9 +91,16 @@ def _lifespan(hall: Hall) -> Any:
     return lifespan
 
 
-def _add_problems(app: FastAPI) -> None:
+def _add_problems(app: FastAPI, hall: Hall) -> None:
+    def _problem(problem: ProblemError) -> Response:
+        hall.metrics.problems.add(problem.code)
+        return Response(problem.body, problem.status, problem.headers, MEDIA_TYPE)
+
     async def unknown(request: Request, error: Exception) -> Response:
         status = error.status_code if isinstance(error, HTTPException) else 404
+        if status != 405 and request.url.path == sockets.PATH:
+            said = f"{sockets.PATH} is for sockets"
+            return _problem(ProblemError("route_unknown", said, fix="open it with a WebSocket handshake"))
         if status != 405:
             return _problem(ProblemError("route_unknown"))
         return _problem(ProblemError("method_unknown", headers={"Allow": ", ".join(_methods(app, request))}))
@@ -119,11 +126,8 @@ def _methods(app: FastAPI, request: Request) -> list[str]:
     """Return every method of an address; the framework tells those of its first route alone."""
     scope = {**request.scope, "method": ""}
     routes = [route for route in app.routes if route.matches(scope)[0] is not Match.NONE]
-    return sorted({method for route in routes for method in getattr(route, "methods", ())})
-
-
-def _problem(problem: ProblemError) -> Response:
-    return Response(problem.body, problem.status, problem.headers, MEDIA_TYPE)
+    methods = {method for route in routes for method in getattr(route, "methods", ())}
+    return sorted(methods | ({"HEAD"} if "GET" in methods else set()))
 
 
 def _sending(handlers: Handlers) -> Callable[[Awaitable[Answer]], Awaitable[Response]]:

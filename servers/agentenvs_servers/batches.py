@@ -190,9 +190,9 @@ class _Batch:
         try:
             return begin(self._hall, self._steps[place])
         except ProblemError as problem:
-            self._replies[place] = b"{%b}" % refusal(problem)
+            self._replies[place] = self._refused(problem)
         except Exception as error:  # noqa: BLE001 - boundary: the failure of one step must not take the others' answers
-            self._replies[place] = _internal(error)
+            self._replies[place] = self._refused(_internal(error))
         return None
 
     async def _chain(self, places: Sequence[int]) -> None:
@@ -204,14 +204,18 @@ class _Batch:
         try:
             self._replies[place] = b'{"status":200,"result":%b}' % await work
         except ProblemError as problem:
-            self._replies[place] = b"{%b}" % refusal(problem)
+            self._replies[place] = self._refused(problem)
         except Exception as error:  # noqa: BLE001 - boundary: the failure of one step must not take the others' answers
-            self._replies[place] = _internal(error)
+            self._replies[place] = self._refused(_internal(error))
+
+    def _refused(self, problem: ProblemError) -> bytes:
+        self._hall.metrics.problems.add(problem.code)
+        return b"{%b}" % refusal(problem)
 
 
-def _internal(error: Exception) -> bytes:
+def _internal(error: Exception) -> ProblemError:
     log.error("a step of a batch failed: %s", told(error))
-    return b"{%b}" % refusal(ProblemError("internal"))
+    return ProblemError("internal")
 
 
 def refusal(problem: ProblemError) -> bytes:

@@ -15,14 +15,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.exceptions import InvalidState
+from websockets.http11 import Response
 
-from agentenvs_servers.problems import MEDIA_TYPE, ProblemError
+from agentenvs_servers.problems import MEDIA_TYPE, ProblemError, phrase
 from agentenvs_servers.settings import Settings
 
 HEAD_SECONDS = 10.0
@@ -58,6 +60,8 @@ class Connection(HttpToolsProtocol):
     _head_bytes: int | None = None
     """Bytes of a head that is not complete; None where none has begun."""
 
+    _is_near = False
+    """Whether the head may have become too long with what came last."""
     _is_superfluous = False
     _reader: asyncio.TimerHandle | None = None
     _unread = 0
@@ -88,13 +92,14 @@ class Connection(HttpToolsProtocol):
             said = f"the limit is {self._limits.max_connections}"
             self._refuse(ProblemError("too_many_connections", said, headers={"Retry-After": "1"}))
             return
+        self._is_near = (self._head_bytes or 0) + len(data) > MOST_HEAD_BYTES
         super().data_received(data)
         if self.transport.is_closing() or self.transport.get_protocol() is not self:  # it has become a socket
             return
         if self._head_bytes is not None:
             self._head_bytes += len(data)
             if self._head_bytes > MOST_HEAD_BYTES:
-                self._refuse(ProblemError("head_too_large", f"the limit is {MOST_HEAD_BYTES} bytes"))
+                self._refuse_head()
                 return
         if self._timer is None and not self._is_answering():
             self._arm(HEAD_SECONDS)
@@ -105,14 +110,24 @@ class Connection(HttpToolsProtocol):
         self._head_bytes = 0
 
     def on_headers_complete(self) -> None:
-        """Leave the rest to the application."""
+        """Leave the rest to the application.
+
+        Raises:
+            OverflowError: The head is too long; taken by the parser as what is no HTTP.
+        """
+        if self._is_near and len(self.url) + sum(len(name) + len(value) for name, value in self.headers) > (
+            MOST_HEAD_BYTES
+        ):
+            self._refuse_head()
+            raise OverflowError
         self._head_bytes = None
         self._disarm()
         super().on_headers_complete()
 
     def send_400_response(self, msg: str) -> None:
         """Answer what is no HTTP."""
-        self._refuse(ProblemError("bad_http"))
+        if not self.transport.is_closing():  # else it has been answered
+            self._refuse(ProblemError("bad_http"))
 
     def pause_writing(self) -> None:
         """Watch whether the client reads, until it has read all."""
@@ -158,6 +173,9 @@ class Connection(HttpToolsProtocol):
         else:
             self.transport.close()
 
+    def _refuse_head(self) -> None:
+        self._refuse(ProblemError("head_too_large", f"the limit is {MOST_HEAD_BYTES} bytes"))
+
     def _refuse(self, problem: ProblemError) -> None:
         head = [
             STATUS_LINE[problem.status],
@@ -179,6 +197,11 @@ class SocketConnection(WebSocketsSansIOProtocol):
     """
 
     _taker: Callable[[bytes], None] | None = None
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        accept = self.conn.accept
+        self.conn.accept = lambda request: _told(accept(request))  # type: ignore[method-assign]
 
     def handle_connect(self, event: Any) -> None:
         """Let the application find this object, and take note that a refusal completes the handshake."""
@@ -206,6 +229,11 @@ class SocketConnection(WebSocketsSansIOProtocol):
     def take_frames(self, taker: Callable[[bytes], None]) -> None:
         """Hand every further text frame to a function; those of bytes, and the end, go on being events."""
         self._taker = taker
+
+    def take_no_more(self) -> None:
+        """Close, since what came as text was none."""
+        self.conn.fail(1007, "text is UTF-8")
+        self.handle_parser_exception()
 
     def hold(self, wait: bool) -> None:
         """Read nothing further, or go on."""
@@ -235,3 +263,16 @@ class SocketConnection(WebSocketsSansIOProtocol):
             return
         frames, self.frames = self.frames, []
         self._taker(bytes(frames[0]) if len(frames) == 1 else b"".join(frames))
+
+
+def _told(response: Response) -> Response:
+    """Return the answer to a handshake; a problem where it is refused."""
+    if response.status_code == 101:
+        return response
+    code = "method_unknown" if response.status_code == 405 else "bad_http"
+    problem = ProblemError(code, bytes(response.body or b"").decode("utf-8", "replace").strip())
+    for name in ("Content-Type", "Content-Length"):
+        del response.headers[name]
+    response.headers["Content-Type"] = MEDIA_TYPE
+    response.headers["Content-Length"] = str(len(problem.body))
+    return replace(response, status_code=problem.status, reason_phrase=phrase(problem.status), body=problem.body)

@@ -104,7 +104,12 @@ class FrameError(Exception):
 
     def __init__(self, number: int | None, problem: ProblemError) -> None:
         super().__init__(problem.code)
+        self.code = problem.code
         self.answer = refusal(number, problem)
+
+
+class NoTextError(Exception):
+    """A frame of text that is no UTF-8: RFC 6455 wants its socket closed."""
 
 
 def read(data: bytes, most: int) -> Frame:
@@ -116,12 +121,15 @@ def read(data: bytes, most: int) -> Frame:
 
     Raises:
         FrameError: It is none.
+        NoTextError: It is not even text.
     """
     if len(data) > most:
         raise FrameError(_id_at_the_front(data), ProblemError("body_too_large", f"the limit is {most} bytes"))
     try:
         form = bodies.loads(data)
     except ProblemError as problem:
+        if not _is_text(data):
+            raise NoTextError from problem
         raise FrameError(_id_at_the_front(data), problem) from problem
     if type(form) is not dict:
         raise FrameError(None, ProblemError("invalid_request", "a frame is one JSON object"))
@@ -131,6 +139,14 @@ def read(data: bytes, most: int) -> Frame:
     if type(op) is not str:
         raise FrameError(number, ProblemError("invalid_request", "op: the name of a request"))
     return Frame(number, op, form)
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _id_at_the_front(data: bytes) -> int | None:
@@ -252,6 +268,10 @@ class Desk:
         if logs.access.isEnabledFor(logging.INFO):
             logs.told_of(request, route.name, status, took)
         return answer
+
+    def count(self, code: str) -> None:
+        """Count a problem of a frame that is no request."""
+        self._metrics.problems.add(code)
 
     def _route(self, op: str) -> Route:
         """Return the counters of an op; of one that is none, those of the unknown."""

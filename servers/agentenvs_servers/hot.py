@@ -20,6 +20,7 @@ from agentenvs_servers.asgi import App, Receive, Scope, Send
 from agentenvs_servers.bodies import ClientGone
 from agentenvs_servers.failures import told
 from agentenvs_servers.handlers import Answer, Handlers
+from agentenvs_servers.hosts import Hosts
 from agentenvs_servers.metering import Route
 from agentenvs_servers.problems import MEDIA_TYPE, ProblemError
 from agentenvs_servers.requests import Request, current
@@ -49,10 +50,13 @@ class Front:
     def __init__(self, app: App, handlers: Handlers, *, native: bool = True) -> None:
         self.app = app
         self.handlers = handlers
+        self.hosts: Hosts | None = None
+        """The names that it may be called by; any where None."""
         self._native = native
         self._metrics = metrics = handlers.hall.metrics
         self._step = metrics.route("POST /v1/sessions/{session}/step", "http")
         self._steps = metrics.route("POST /v1/steps", "batch")
+        self._elsewhere = metrics.route("(foreign)")
         self._agent_step = metrics.route("POST /v1/agent/step", "agent")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -64,6 +68,10 @@ class Front:
         headers = dict(scope["headers"])
         request = Request(headers.get(b"x-request-id"))
         current.set(request)
+        if self.hosts is not None and (refused := self._refused(self.hosts, headers)) is not None:
+            self._answered(request, self._elsewhere, refused.status, began)
+            await reply(refused, send, request)
+            return
         hot = self._hot(scope["path"], headers, receive) if self._native and scope["method"] == "POST" else None
         if hot is None:
             await self._through(scope, receive, send, request, began)
@@ -76,25 +84,50 @@ class Front:
             return
         except Exception as error:  # noqa: BLE001 - boundary: nothing of a failure's words may reach a client
             log.error("a step failed: %s", told(error))
-            problem = ProblemError("internal")
-            answer = Answer(problem.status, problem.body, MEDIA_TYPE)
+            answer = self._problem(ProblemError("internal"))
         self._answered(request, route, answer.status, began)
         await reply(answer, send, request)
 
+    def _problem(self, problem: ProblemError) -> Answer:
+        self._metrics.problems.add(problem.code)
+        return Answer(problem.status, problem.body, MEDIA_TYPE, problem.headers)
+
+    def _refused(self, hosts: Hosts, headers: Mapping[bytes, bytes]) -> Answer | None:
+        try:
+            hosts.must_be_ours(headers)
+        except ProblemError as problem:
+            return self._problem(problem)
+        return None
+
     async def _other(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if self._native and scope["type"] == "websocket" and scope["path"] == sockets.PATH:
+        if scope["type"] != "websocket":
+            await self.app(scope, receive, send)
+            return
+        try:
+            if self.hosts is not None:
+                self.hosts.must_be_ours(dict(scope["headers"]))
+        except ProblemError as problem:
+            self._metrics.problems.add(problem.code)
+            await receive()  # websocket.connect
+            await sockets.refuse(problem, scope, send)
+            return
+        if self._native and scope["path"] == sockets.PATH:
             await sockets.serve(self.handlers.hall, scope, receive, send)
         else:
-            await self.app(scope, receive, send)
+            await self.app(scope, receive, sockets.telling(scope, send))
 
     async def _through(self, scope: Scope, receive: Receive, send: Send, request: Request, began: float) -> None:
-        status = GONE
+        status, asked = GONE, scope["method"]
+        if asked == "HEAD":  # what GET would answer, without its body
+            scope = {**scope, "method": "GET"}
 
         async def sending(message: MutableMapping[str, Any]) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
                 message["headers"] = [*message.get("headers", ()), (b"x-request-id", request.id.encode())]
+            elif asked == "HEAD":
+                message["body"] = b""
             await send(message)
 
         try:
@@ -102,7 +135,7 @@ class Front:
         except Exception as error:  # noqa: BLE001 - boundary: the framework has answered it, and would have it logged
             log.error("a request failed: %s", told(error))
         template = getattr(scope.get("route"), "path", "(none)").replace(":path}", "}")
-        method = scope["method"] if scope["method"] in _METHODS else "(other)"
+        method = asked if asked in _METHODS else "(other)"
         self._answered(request, self._metrics.route(f"{method} {template}"), status, began)
 
     def _answered(self, request: Request, route: Route, status: int, began: float) -> None:

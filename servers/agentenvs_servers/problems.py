@@ -30,6 +30,11 @@ CATALOGUE: Mapping[str, Kind] = {
     "bad_json": Kind(400, "The body is no JSON", "send one JSON object; NaN and Infinity are not JSON"),
     "unauthorized": Kind(401, "A token is needed", "send it as Authorization: Bearer TOKEN"),
     "wrong_scope": Kind(403, "This key may not do that", "an agent key is for GET /v1/agent and POST /v1/agent/step"),
+    "host_foreign": Kind(
+        403,
+        "That is no name of this server",
+        "call it localhost or 127.0.0.1, name it in --hosts, or give the server a token",
+    ),
     "origin_foreign": Kind(403, "No page of another site may do that", "connect from a program, or from this server"),
     "sealed_rule": Kind(403, "That may not be done with a sealed scenario", "play it once, to its end"),
     "sealed_closed": Kind(403, "The sealed split is not served", "play another split"),

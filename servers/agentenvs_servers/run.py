@@ -28,6 +28,7 @@ from agentenvs_servers.app import make_app
 from agentenvs_servers.connection import Config
 from agentenvs_servers.garbage import Aside
 from agentenvs_servers.hall import Hall
+from agentenvs_servers.hosts import Hosts
 from agentenvs_servers.hot import Front
 from agentenvs_servers.journal.opening import open_journal
 from agentenvs_servers.keeping import Journal
@@ -137,7 +138,7 @@ def serve(
         auth.refuse_open_doors(host, settings, insecure=insecure)
     if workers > 1 and journal is None:
         raise ConfigError("several workers need a journal", why="they share nothing else", fix="give --journal")
-    plan = Plan(tuple(envs), settings, dict(options or {}), journal, workers > 1)
+    plan = Plan(tuple(envs), settings, dict(options or {}), journal, workers > 1, local=auth.is_loopback(host))
     with _listening(host, port, shared=workers > 1) as sock, _alone(journal):
         url = _url(host, sock)
         app = plan.app(fresh=True)  # made here in any case: a mistake is to be told before anything is started
@@ -186,6 +187,8 @@ class Plan:
     """Whether the server has several workers; a database may have several servers in any case."""
     folder: str | None = None
     """Where workers share their metrics."""
+    local: bool = False
+    """Whether it listens on this machine alone."""
 
     def app(self, *, fresh: bool) -> Front:
         """Return the application.
@@ -198,6 +201,8 @@ class Plan:
             from agentenvs_servers.doors.opening import open_doors  # not known to the core of the server
 
             open_doors(app)
+        if self.local and not self.settings.asks_for_tokens:
+            app.hosts = Hosts(self.settings.hosts)
         return app
 
     def _open(self, fresh: bool) -> Journal | None:
@@ -270,7 +275,7 @@ def background(
         ServiceError: It did not come up.
         UserError: Some subclass: no such environment or option.
     """
-    app = Plan(tuple(envs), settings or Settings(), dict(options or {}), journal, False).app(fresh=True)
+    app = Plan(tuple(envs), settings or Settings(), dict(options or {}), journal, False, local=True).app(fresh=True)
     up = threading.Event()
     with _listening("127.0.0.1", 0) as sock:
         server = _Server(app, up.set)

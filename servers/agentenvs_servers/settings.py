@@ -109,10 +109,11 @@ class Settings:
         "(`too_many_creates`); of each worker.",
         least=0.001,
     )
-    creates_burst: int = setting(10_000, "Sessions that it may make at once, after some rest.", least=1)
+    creates_burst: int = setting(10_000, "Sessions that it may make at once, after some rest; of each worker.", least=1)
     max_live: int = setting(
         4096,
-        "Worlds in memory, of sessions that are kept in a journal; those idle longest are made again when asked for.",
+        "Worlds in memory, of sessions that are kept in a journal; those idle longest are made again when asked for; "
+        "of each worker.",
         least=1,
     )
     max_group: int = setting(256, "Sessions of one create.", least=1)
@@ -135,7 +136,8 @@ class Settings:
     )
     retained_bytes: int = setting(
         512 * 2**20,
-        "The most that records of ended episodes may take in memory; the oldest of closed sessions go first.",
+        "The most that records of ended episodes may take in memory; the oldest of closed sessions go first; of each "
+        "worker.",
         least=1,
     )
     max_episodes: int = setting(100_000, "Episodes of one session (`episodes_spent`).", least=1)
@@ -163,7 +165,7 @@ class Settings:
         least=0.001,
     )
     blocking_threads: int = setting(
-        256, "Threads for environments that may block; others are stepped on the event loop.", least=1
+        256, "Threads for environments that may block, others are stepped on the event loop; of each worker.", least=1
     )
     drain_seconds: float = setting(
         1.0,
@@ -186,6 +188,12 @@ class Settings:
         "Hexadecimal digits that all names of this server's sessions begin with, for a proxy that sends each session "
         "to its own server.",
         pattern="[0-9a-f]{0,6}",
+    )
+    hosts: str = setting(
+        "",
+        "Names, with commas between them, by which a server on this machine alone that asks for no token may be "
+        "called, besides localhost and addresses (`host_foreign`); `*` for any.",
+        pattern=r"[^\s/:]*",
     )
     token_file: str | None = setting(
         None, "File of tokens that control sessions; `$AGENTENVS_TOKEN` is the one token otherwise.", shown=True

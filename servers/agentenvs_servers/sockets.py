@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Coroutine
+from collections.abc import Coroutine, MutableMapping
 from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
@@ -51,6 +51,7 @@ async def serve(hall: Hall, scope: Scope, receive: Receive, send: Send) -> None:
         refuse_foreign(headers)
         entered = auth.Pass(headers, hall.keyring)
     except ProblemError as problem:
+        hall.metrics.problems.add(problem.code)
         await refuse(problem, scope, send)
         return
     route = hall.tools.names.route.encode()
@@ -164,7 +165,12 @@ class Socket:
         try:
             frame: Frame = frames.read(data, self._most_bytes)
         except FrameError as error:
+            self._desk.count(error.code)
             self._answer(error.answer)
+            return
+        except frames.NoTextError:
+            if self._direct is not None:
+                self._direct.take_no_more()
             return
         begun = self._desk.begin(frame)
         if begun is None:
@@ -233,6 +239,22 @@ def refuse_foreign(headers: dict[bytes, bytes]) -> None:
         ours = False
     if not ours:
         raise ProblemError("origin_foreign", "its Origin is another than its Host")
+
+
+def telling(scope: Scope, send: Send) -> Send:
+    """Return what refuses a socket at an address that has none by a problem; for the framework, which knows none."""
+    begun = False
+
+    async def sent(message: MutableMapping[str, Any]) -> None:
+        nonlocal begun
+        unexplained = message["type"] == "websocket.close" and not message.get("reason")
+        if unexplained and not begun:
+            await refuse(ProblemError("route_unknown"), scope, send)
+            return
+        begun = True
+        await send(message)
+
+    return sent
 
 
 async def refuse(problem: ProblemError, scope: Scope, send: Send) -> None:

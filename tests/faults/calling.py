@@ -142,7 +142,7 @@ class Caller:
 
 def _request(method: str, path: str, body: Any, token: str | None) -> bytes:
     data = b"" if body is None else json.dumps(body).encode()
-    lines = [f"{method} {path} HTTP/1.1", "host: x", f"content-length: {len(data)}"]
+    lines = [f"{method} {path} HTTP/1.1", "host: localhost", f"content-length: {len(data)}"]
     lines += ["content-type: application/json"] if data else []
     lines += [f"authorization: Bearer {token}"] if token else []
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + data

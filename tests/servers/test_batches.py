@@ -15,6 +15,7 @@ from agentenvs_servers import batches, bodies
 from agentenvs_servers.hall import Hall
 from agentenvs_servers.problems import ProblemError
 from agentenvs_servers.wire import StepsBody
+from tests.servers.line import opened
 from tests.servers.rooms import GATE
 from tests.servers.wire import Play, Wire, problem
 
@@ -256,3 +257,39 @@ def test_any_batch_is_answered_as_its_steps_one_by_one_would_be(asked):
             await wire.hall.close()
 
     asyncio.run(both())
+
+
+async def test_every_problem_is_counted_whatever_it_came_in(serve):
+    wire = serve("room")
+    play = await wire.play()
+    item = {"session": play.form["session"], "episode": play.episode, "action": "look"}
+    unknown = {**item, "session": "0" * 8 + ".s.x", "turn": 1}
+    answer = await wire.post("/v1/steps", {"items": [{**item, "turn": 5}, {**item, "turn": 7}, unknown]})
+    assert [each["status"] for each in answer.json()["items"]] == [409, 409, 404]
+    problem(await wire.get("/nowhere"), "route_unknown")
+    problem(await wire.http.put("/health"), "method_unknown")
+    async with opened(wire) as line:
+        line.raw("{")
+        await line.hear()
+    told = (await wire.get("/metrics")).text
+    for code, count in {
+        "turn_ahead": 2,
+        "session_unknown": 1,
+        "route_unknown": 1,
+        "method_unknown": 1,
+        "bad_json": 1,
+    }.items():
+        assert f'agentenvs_problems_total{{code="{code}",worker="0"}} {count}\n' in told
+
+
+async def test_a_failure_of_the_server_is_counted_as_internal(serve, monkeypatch):
+    wire = serve("room")
+    play = await wire.play()
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("never to be told")
+
+    monkeypatch.setattr(type(wire.hall), "using", fail)
+    problem(await play.step(1, "look"), "internal")
+    problem(await play.status(), "internal")
+    assert 'agentenvs_problems_total{code="internal",worker="0"} 2\n' in (await wire.get("/metrics")).text

@@ -16,6 +16,7 @@ import pytest
 
 from agentenvs.core.errors import ConfigError
 from agentenvs_servers import connection, run
+from agentenvs_servers.problems import CATALOGUE
 from agentenvs_servers.settings import Settings
 from tests.servers import rooms
 from tests.servers.rooms import GATE
@@ -69,8 +70,8 @@ def _one(line: socket.socket) -> tuple[int, dict[str, Any]]:
 
 def _code(answer: bytes) -> str:
     head, _, body = answer.partition(b"\r\n\r\n")
-    assert b"content-type: application/problem+json" in head
-    assert b"connection: close" in head
+    assert b"content-type: application/problem+json" in head.lower()
+    assert b"connection: close" in head.lower()
     found = json.loads(body)
     assert int(head.split()[1]) == found["status"]
     return found["code"]
@@ -78,7 +79,7 @@ def _code(answer: bytes) -> str:
 
 def _post(path: str, body: bytes, length: int | None = None, *more: bytes) -> bytes:
     size = b"content-length: %d" % (len(body) if length is None else length)
-    head = [b"POST %b HTTP/1.1" % path.encode(), b"host: x", b"content-type: application/json", size, *more]
+    head = [b"POST %b HTTP/1.1" % path.encode(), b"host: localhost", b"content-type: application/json", size, *more]
     return b"\r\n".join(head) + b"\r\n\r\n" + body
 
 
@@ -97,15 +98,17 @@ NO_HTTP = {
     "words": b"hello\r\n\r\n",
     "TLS": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
     "zeros": b"\x00" * 64,
-    "bad version": b"GET /health HTTP/9.9\r\nhost: x\r\n\r\n",
-    "bytes in the path": b"GET /v1/sessions/\xff\xfe HTTP/1.1\r\nhost: x\r\n\r\n",
+    "bad version": b"GET /health HTTP/9.9\r\nhost: localhost\r\n\r\n",
+    "bytes in the path": b"GET /v1/sessions/\xff\xfe HTTP/1.1\r\nhost: localhost\r\n\r\n",
     "bad header": b"GET /health HTTP/1.1\r\nno colon\r\n\r\n",
-    "zero in a header": b"GET /health HTTP/1.1\r\nhost: x\x00y\r\n\r\n",
-    "negative length": b"POST /v1/sessions HTTP/1.1\r\nhost: x\r\ncontent-length: -1\r\n\r\n",
-    "length in words": b"POST /v1/sessions HTTP/1.1\r\nhost: x\r\ncontent-length: two\r\n\r\n",
-    "length beyond 64 bits": b"POST /v1/sessions HTTP/1.1\r\nhost: x\r\ncontent-length: " + b"9" * 30 + b"\r\n\r\n",
-    "two lengths": b"POST /v1/sessions HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\ncontent-length: 3\r\n\r\n{}",
-    "length and chunks": b"POST /v1/sessions HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n"
+    "zero in a header": b"GET /health HTTP/1.1\r\nhost: localhost\x00y\r\n\r\n",
+    "negative length": b"POST /v1/sessions HTTP/1.1\r\nhost: localhost\r\ncontent-length: -1\r\n\r\n",
+    "length in words": b"POST /v1/sessions HTTP/1.1\r\nhost: localhost\r\ncontent-length: two\r\n\r\n",
+    "length beyond 64 bits": b"POST /v1/sessions HTTP/1.1\r\nhost: localhost\r\ncontent-length: "
+    + b"9" * 30
+    + b"\r\n\r\n",
+    "two lengths": b"POST /v1/sessions HTTP/1.1\r\nhost: localhost\r\ncontent-length: 2\r\ncontent-length: 3\r\n\r\n{}",
+    "length and chunks": b"POST /v1/sessions HTTP/1.1\r\nhost: localhost\r\ncontent-length: 2\r\n"
     b"transfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
 }
 
@@ -117,7 +120,7 @@ def test_what_is_no_http_is_told_so(line, sent):
 
 
 def test_a_chunk_that_is_none_ends_the_connection(line):
-    line.sendall(b"POST /v1/sessions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n")
+    line.sendall(b"POST /v1/sessions HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n")
     line.sendall(b"transfer-encoding: chunked\r\n\r\nzz\r\n")
     assert _code(_all(line)) == "bad_http"
 
@@ -138,7 +141,7 @@ def test_half_a_head_holds_nothing(line, sent):
 
 
 def test_a_head_that_trickles_holds_nothing(line):
-    head = b"GET /health HTTP/1.1\r\nhost: x\r\nx-slow: " + b"a" * 2_000
+    head = b"GET /health HTTP/1.1\r\nhost: localhost\r\nx-slow: " + b"a" * 2_000
     line.settimeout(0.02)
     got, started = b"", time.monotonic()
     for number in range(len(head)):
@@ -156,7 +159,7 @@ def test_a_head_that_trickles_holds_nothing(line):
 
 
 def test_the_second_head_of_a_connection_has_its_time_too(line):
-    line.sendall(b"GET /health HTTP/1.1\r\nhost: x\r\n\r\n")
+    line.sendall(b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n")
     assert _one(line) == (200, {"status": "healthy"})
     line.sendall(b"GET /hea")
     assert _code(_all(line)) == "request_slow"
@@ -178,6 +181,63 @@ def test_a_head_without_end_is_refused(line, first, more):
 def test_a_long_head_is_taken(url):
     answer = httpx.get(f"{url}/v1/sessions/{'x' * 30_000}", headers={"x-long": "y" * 20_000})
     assert problem(answer, "session_unknown")
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"GET /health HTTP/1.1\r\nhost: localhost\r\nx: %b\r\n\r\n" % (b"y" * 66_000),
+        b"GET /health?%b HTTP/1.1\r\nhost: localhost\r\n\r\n" % (b"y" * 66_000),
+        b"GET /health HTTP/1.1\r\nhost: localhost\r\n%b\r\n" % (b"abcde: vwxyz\r\n" * 7_000),
+    ],
+    ids=["header", "address", "headers"],
+)
+@pytest.mark.parametrize("parts", [1, 2])
+def test_a_head_that_is_too_long_is_refused_however_it_comes(line, head, parts):
+    for part in (head[:60_000], head[60_000:]) if parts == 2 else (head,):
+        line.sendall(part)
+        time.sleep(0.05)
+    assert _code(_all(line)) == "head_too_large"
+
+
+def test_a_head_that_just_fits_is_taken_with_its_body(url, line):
+    body = json.dumps({"env": "room", "key": key(), "padding": "z" * 70_000}).encode()
+    line.sendall(_post("/v1/sessions", body, None, b"x: " + b"y" * 60_000))
+    assert _one(line)[1]["code"] == "invalid_request"
+
+
+@pytest.mark.parametrize("path", ["/health", "/ready", "/metrics", "/v1/envs", "/v1/envs/room", "/docs"])
+def test_head_answers_what_get_would_without_the_body(url, line, path):
+    got = httpx.get(url + path)
+    line.sendall(f"HEAD {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n".encode())
+    head, _, body = _all(line).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert f"content-type: {got.headers['content-type']}".encode() in head
+    assert path == "/metrics" or f"content-length: {len(got.content)}\r\n".encode() in head + b"\r\n"
+    assert body == b""
+
+
+UPGRADE = b"GET /v1/ws HTTP/1.1\r\nhost: localhost\r\nupgrade: websocket\r\nconnection: upgrade\r\n"
+KEY = b"sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+
+
+@pytest.mark.parametrize(
+    ("sent", "code"),
+    [
+        (UPGRADE + b"sec-websocket-version: 13\r\n", "bad_http"),
+        (UPGRADE + b"sec-websocket-version: 13\r\nsec-websocket-key: x\r\n", "bad_http"),
+        (UPGRADE + KEY, "bad_http"),
+        (UPGRADE + KEY + b"sec-websocket-version: 99\r\n", "bad_http"),
+        ((UPGRADE + KEY + b"sec-websocket-version: 13\r\n").replace(b"GET", b"PUT"), "method_unknown"),
+        ((UPGRADE + KEY + b"sec-websocket-version: 13\r\n").replace(b"/v1/ws", b"/v1/sw"), "route_unknown"),
+    ],
+    ids=["no key", "bad key", "no version", "other version", "method", "address"],
+)
+def test_a_socket_that_cannot_be_opened_is_told_so_by_a_problem(url, line, sent, code):
+    line.sendall(sent + b"\r\n")
+    answer = _all(line)
+    assert _code(answer) == code
+    assert f" {CATALOGUE[code].status} ".encode() in answer.split(b"\r\n")[0]
 
 
 @pytest.mark.parametrize("path", ["/v1/sessions", "step", "reset", "/v1/agent/step"])
@@ -235,7 +295,7 @@ def test_a_body_that_is_too_large_is_refused_and_the_connection_is_of_further_us
 def test_requests_one_behind_the_other_are_answered_in_order(url, line):
     session = _made(url)
     steps = [_post(*_step(session, turn, "look")) for turn in (1, 2, 3)]
-    line.sendall(b"".join([*steps, steps[2], b"GET /health HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"]))
+    line.sendall(b"".join([*steps, steps[2], b"GET /health HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"]))
     answers = [_one(line) for _ in range(5)]
     assert [status for status, _ in answers] == [200] * 5
     assert [body.get("turn") for _, body in answers] == [1, 2, 3, 3, None]
@@ -262,12 +322,12 @@ def test_other_methods_are_refused(url, method):
 
 @pytest.mark.parametrize("sent", [b"CONNECT x:1 HTTP/1.1", b"OPTIONS * HTTP/1.1", b"GET http://y/health HTTP/1.1"])
 def test_odd_addresses_have_an_answer(line, sent):
-    line.sendall(sent + b"\r\nhost: x\r\nconnection: close\r\n\r\n")
+    line.sendall(sent + b"\r\nhost: localhost\r\nconnection: close\r\n\r\n")
     assert _all(line).split(b" ")[1][:1] in (b"2", b"4")
 
 
 def test_an_upgrade_is_not_made(line):
-    line.sendall(b"GET /health HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: h2c\r\n\r\n")
+    line.sendall(b"GET /health HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade\r\nupgrade: h2c\r\n\r\n")
     assert _one(line) == (200, {"status": "healthy"})
 
 

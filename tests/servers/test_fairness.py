@@ -71,7 +71,7 @@ def test_connections_beyond_the_most_are_told_so_and_closed(monkeypatch):
     with serving(max_connections=3) as url, ExitStack() as held:
         lines = [held.enter_context(line_to(url)) for _ in range(3)]
         for line in lines:
-            line.sendall(b"GET /health HTTP/1.1\r\nhost: x\r\n\r\n")
+            line.sendall(b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n")
             assert line.recv(4096).startswith(b"HTTP/1.1 200")
         refused = httpx.get(f"{url}/health")
         problem(refused, "too_many_connections")
@@ -81,7 +81,7 @@ def test_connections_beyond_the_most_are_told_so_and_closed(monkeypatch):
         with line_to(url) as half:
             half.sendall(b"GET /hea")
             assert b"too_many_connections" in all_of(half)
-        lines[0].sendall(b"GET /health HTTP/1.1\r\nhost: x\r\n\r\n")
+        lines[0].sendall(b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n")
         assert lines[0].recv(4096).startswith(b"HTTP/1.1 200")
         lines[0].close()
         eventually(lambda: httpx.get(f"{url}/health").status_code == 200)
@@ -98,7 +98,7 @@ def test_sockets_count_as_connections():
 
 # ---- slow readers ----------------------------------------------------------------------------------------------------
 
-ASK = b"GET /openapi.json HTTP/1.1\r\nhost: x\r\n\r\n"
+ASK = b"GET /openapi.json HTTP/1.1\r\nhost: localhost\r\n\r\n"
 
 
 def test_a_client_that_reads_nothing_is_cut_off_and_holds_nobody_up():
@@ -122,7 +122,7 @@ def test_a_client_that_reads_slowly_is_waited_for():
     with serving(write_seconds=1.0) as url, line_to(url, buffer=65_536) as line:
         size = len(httpx.get(f"{url}/openapi.json").content)
         many = max(3_000_000 // size, 2)
-        line.sendall(ASK * many + b"GET /health HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+        line.sendall(ASK * many + b"GET /health HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
         got = b""
         began = time.monotonic()
         while part := line.recv(262_144):

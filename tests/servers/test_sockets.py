@@ -437,14 +437,29 @@ def test_what_is_no_frame_closes_the_socket_alone(served, junk):
         assert _ask(other, 1, "envs")["status"] == 200
 
 
-def test_frames_that_are_no_text_are_refused_and_no_more(served):
+def test_frames_of_bytes_are_refused_and_no_more(served):
     with connect(served) as line:
-        line.socket.sendall(Frame(Opcode.TEXT, b'{"id":1,"op":"\xff\xfe"}').serialize(mask=True))
-        found = json.loads(line.recv(timeout=10))
-        assert (found["id"], found["problem"]["code"]) == (1, "bad_json")
         line.socket.sendall(Frame(Opcode.BINARY, b"\x00\x01").serialize(mask=True))
         assert json.loads(line.recv(timeout=10))["id"] is None
         assert _ask(line, 1, "envs")["status"] == 200
+
+
+@pytest.mark.parametrize(
+    "frames",
+    [
+        [Frame(Opcode.TEXT, b"\xff\xfe")],
+        [Frame(Opcode.TEXT, b'{"id":1,"op":"\xff\xfe"}')],
+        [Frame(Opcode.TEXT, b'{"id":1,"op":"\xc3', fin=False), Frame(Opcode.CONT, b'"}')],
+    ],
+    ids=["bytes", "inside", "in parts"],
+)
+def test_text_that_is_none_closes_its_socket_alone(served, frames):
+    with connect(served) as line, connect(served) as other:
+        line.socket.sendall(b"".join(frame.serialize(mask=True) for frame in frames))
+        with pytest.raises(ConnectionClosed):
+            line.recv(timeout=10)
+        assert line.protocol.close_rcvd.code == 1007
+        assert _ask(other, 1, "envs")["status"] == 200
 
 
 def _raw(url: str) -> socket.socket:
