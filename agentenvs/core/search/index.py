@@ -186,7 +186,7 @@ class Index:
             return _NONE, _NONE
         if len(plan) == 1:
             return self._best_of_one(plan[0][1], plan[0][2], most)
-        total = self._spare.pop() if self._spare else np.zeros(self.count, np.int32)
+        total = self._scratch()
         touched: list[Array] | None = []
         try:
             rest = -sum(bound for bound, _, _ in plan)
@@ -203,6 +203,13 @@ class Index:
         finally:
             _clear(total, touched)
             self._spare.append(total)
+
+    def _scratch(self) -> Array:
+        """Return zeros for every document; what an earlier search gave back where there is one (threads search too)."""
+        try:
+            return self._spare.pop()
+        except IndexError:
+            return np.zeros(self.count, np.int32)
 
     def _best_of_one(self, number: int, times: int, most: int) -> tuple[Array, Array]:
         row = self._rows[number]

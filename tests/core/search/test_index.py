@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -117,6 +118,13 @@ def test_a_search_leaves_nothing_behind() -> None:
         made.search(query, 5)
     assert found(made, "w3 w5", 10) == before
     assert not made._spare[0].any()
+
+
+def test_threads_search_side_by_side() -> None:
+    queries = [f"w1 w{number} w3" for number in (2, 4, 5, 7, 11, 36, 57, 400)] * 30
+    alone = [found(BUILT, query, 10) for query in queries]
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(lambda query: found(BUILT, query, 10), queries)) == alone
 
 
 def test_what_is_built_in_pieces_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
