@@ -87,13 +87,7 @@ def check_env(
         ConfigError: The target is no environment, or cannot be imported.
         UserError: Some subclass: there is none of that id, it refuses its options, it has no such split.
     """
-    effort = QUICK if quick else FULL
-    if is_url(target):
-        from agentenvs.harness.check.remote import Remote
-
-        subject: Subject = Remote(env, str(target), options or {}, effort, split, token=token, transport=transport)
-    else:
-        subject = find(target, options or {}, effort, split)
+    subject = subject_of(target, options, quick=quick, split=split, env=env, token=token, transport=transport)
     try:
         silent = _begun(subject)
         findings = []
@@ -105,6 +99,25 @@ def check_env(
         return Report(subject.name, subject.spec, quick, tasks, tuple(findings))
     finally:
         subject.end()
+
+
+def subject_of(
+    target: str | type[Environment],
+    options: Mapping[str, Any] | None = None,
+    *,
+    quick: bool = False,
+    split: str | None = None,
+    env: str | None = None,
+    token: str | None = None,
+    transport: httpx.BaseTransport | None = None,
+) -> Subject:
+    """Return what is checked, here or behind a wire; see :func:`check_env`."""
+    effort = QUICK if quick else FULL
+    if not is_url(target):
+        return find(target, options or {}, effort, split)
+    from agentenvs.harness.check.remote import Remote
+
+    return Remote(env, str(target), options or {}, effort, split, token=token, transport=transport)
 
 
 def is_url(target: Any) -> bool:
