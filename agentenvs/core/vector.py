@@ -183,9 +183,11 @@ class VectorEnv(gymnasium.vector.VectorEnv[Observations, Any, npt.NDArray[Any]])
         """Begin episodes in all slots, or in those of ``options["reset_mask"]``.
 
         Raises:
+            ContractError: It is closed.
             OptionError: The options or seeds make no sense.
             SplitError: No such scenario.
         """
+        self._must_be_open()
         options = dict(options or {})
         slots = self._masked(options.pop("reset_mask", None))
         seeds = self._seeds(seed)
@@ -200,9 +202,10 @@ class VectorEnv(gymnasium.vector.VectorEnv[Observations, Any, npt.NDArray[Any]])
             actions: One for each slot, in a list or an object array; each is anything.
 
         Raises:
-            ContractError: There are more or fewer; or a slot has no running episode.
+            ContractError: There are more or fewer; or a slot has no running episode; or it is closed.
             ServiceError: The server stays away. The same actions may be played again.
         """
+        self._must_be_open()
         wanted = self._actions(actions)
         due = [slot for slot in range(self.num_envs) if self._over[slot]]
         if due and (
@@ -264,6 +267,11 @@ class VectorEnv(gymnasium.vector.VectorEnv[Observations, Any, npt.NDArray[Any]])
 
     # ---- inside ----------------------------------------------------------------------------------------------------
 
+    def _must_be_open(self) -> None:
+        """Refuse to go on after the end: a fleet on a server would make its sessions again."""
+        if self.closed:
+            raise ContractError("the environments are closed", fix="make others")
+
     def _begin(self, refs: Mapping[int, TaskRef]) -> dict[int, dict[str, Any]]:
         """Begin episodes, and return the first infos."""
         for slot, observation in self.fleet.reset(refs).items():
@@ -301,6 +309,8 @@ class VectorEnv(gymnasium.vector.VectorEnv[Observations, Any, npt.NDArray[Any]])
         return array
 
     def _actions(self, actions: Any) -> list[Any]:
+        if isinstance(actions, str | bytes | Mapping):  # each has a length, which may be that of the slots
+            raise ContractError("one action for all slots", fix="give a list with one for each slot")
         found = actions.tolist() if isinstance(actions, np.ndarray) else list(actions)
         if len(found) != self.num_envs:
             raise ContractError(f"{len(found)} actions for {self.num_envs} slots", fix="give one for each slot")

@@ -244,3 +244,22 @@ def test_what_is_rendered() -> None:
     assert agentenvs.make_vec("stairs", 2).render() is None
     vector.close()
     vector.close()
+
+
+def test_one_text_is_no_action_for_each_slot() -> None:
+    envs = agentenvs.make_vec("household", 4)
+    envs.reset(seed=1)
+    for action in ("look", b"look", {"tool": "look", "arguments": {}, "a": 1, "b": 2}):
+        with pytest.raises(ContractError, match="one action for all slots"):
+            envs.step(action)
+    envs.close()
+
+
+def test_nothing_goes_on_after_the_end() -> None:
+    envs = agentenvs.make_vec("household", 2)
+    envs.reset(seed=1)
+    envs.close()
+    for call in (envs.reset, lambda: envs.step(["look"] * 2)):
+        with pytest.raises(ContractError, match="closed"):
+            call()
+    envs.close()
