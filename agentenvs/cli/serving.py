@@ -6,7 +6,7 @@ import logging
 import os
 import stat
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -69,7 +69,7 @@ def serve(
     place, settings = read.place, read.settings
     if settings.token_file is not None:
         _warn_of_readers(Path(settings.token_file))
-    names = list(dict.fromkeys(envs or read.envs))
+    names = _once(envs or read.envs)
     if not names:
         raise ConfigError("no environment is named", fix="agentenvs serve ENV, or envs = [...] in the file of settings")
     if place.insecure and not settings.asks_for_tokens:
@@ -90,6 +90,16 @@ def serve(
         without_token=place.without_token,
         up=lambda url: _tell(names, url, url_file, logged=settings.log_format == "json"),
     )
+
+
+def _once(envs: Iterable[str]) -> list[str]:
+    """Return what is served, each world under the first of its names."""
+    from agentenvs.core import targets
+
+    found: dict[str, str] = {}
+    for env in envs:
+        found.setdefault(targets.spec_of(env).id, env)
+    return list(found.values())
 
 
 def _tell(envs: list[str], url: str, url_file: Path | None, *, logged: bool) -> None:

@@ -85,6 +85,11 @@ class Journal:
         return self._writer
 
     @property
+    def is_there(self) -> bool:
+        """Whether what is written to it will be found again."""
+        return self._opened.is_there
+
+    @property
     def waiting(self) -> int:
         """How many requests wait to be written, about."""
         return 0 if self._writer is None else self._writer.waiting

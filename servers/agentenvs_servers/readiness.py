@@ -45,8 +45,11 @@ class Readiness:
             found.append("it hosts no environment")
         journal = self._hall.journal
         # While it stops, the journal may be closed already.
-        if journal is not None and not self._hall.draining and not await self._takes(journal):
-            found.append("its journal cannot be written")
+        if journal is not None and not self._hall.draining:
+            if not journal.is_there:
+                found.append("its journal was taken away")
+            elif not await self._takes(journal):
+                found.append("its journal cannot be written")
         return found
 
     async def _takes(self, journal: Journal) -> bool:

@@ -106,3 +106,10 @@ def _give_up(self: Any, failed: Any) -> float:
     from agentenvs.core.errors import ServiceError
 
     raise ServiceError("the server stays away", why=str(failed))
+
+
+def test_a_world_is_served_once_however_often_it_is_named(cli: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    served: list[list[str]] = []
+    monkeypatch.setattr("agentenvs_servers.run.serve", lambda envs, **_: served.append(envs))
+    assert cli("serve", "household", "household", "agentenvs/Household-v0", "--port", "0").code == 0
+    assert served == [["household"]]

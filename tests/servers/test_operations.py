@@ -59,6 +59,15 @@ async def test_a_server_is_ready_until_it_stops(wire):
     assert (await wire.get("/health")).status_code == 200
 
 
+async def test_a_server_whose_journal_was_taken_away_is_not_ready(house):
+    wire = house.start()
+    assert (await wire.get("/ready")).status_code == 200
+    house.path.rename(house.path.with_name("elsewhere"))
+    assert problem(await wire.get("/ready"), "not_ready")["detail"] == "its journal was taken away"
+    house.path.touch()  # another file of that name is not it
+    assert problem(await wire.get("/ready"), "not_ready")["detail"] == "its journal was taken away"
+
+
 async def test_a_server_whose_journal_cannot_be_written_is_not_ready(house, monkeypatch):
     monkeypatch.setattr(readiness, "FRESH_SECONDS", 0.0)
     wire = house.start()

@@ -41,6 +41,18 @@ class Opened:
     engine: Engine
     now: Callable[[Connection], float]
     """Seconds of the journal's clock."""
+    file: tuple[str, int, int] | None = None
+    """Path of its file, with the device and number it had when it was opened."""
+
+    @property
+    def is_there(self) -> bool:
+        """Whether its file is still the one that was opened; what is written to one that was taken away is lost."""
+        if self.file is None:
+            return True
+        try:
+            return _file(self.file[0]) == self.file
+        except OSError:
+            return False
 
     @property
     def is_sqlite(self) -> bool:
@@ -71,12 +83,19 @@ def open_journal(url: str, *, fresh_epoch: bool = True) -> Opened:
             return Opened(engine, _database_clock)
         with engine.begin() as connection:
             epoch = _epoch(connection, fresh_epoch)
-        return Opened(engine, lambda _: time.monotonic() - epoch)
+        return Opened(engine, lambda _: time.monotonic() - epoch, _file(engine.url.database))
     except sa.exc.DBAPIError as error:
         engine.dispose()
         raise (DataError if engine.dialect.name == "sqlite" else ServiceError)(
             f"the journal {shown(url)} cannot be used", why=_words(error), fix="give another --journal, or repair it"
         ) from error
+
+
+def _file(path: str | None) -> tuple[str, int, int] | None:
+    if not path or path == ":memory:":
+        return None
+    found = os.stat(path)
+    return path, found.st_dev, found.st_ino
 
 
 def visit(url: str, *, writes: bool) -> Opened:
