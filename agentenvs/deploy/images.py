@@ -26,7 +26,9 @@ IMAGE = f"agentenvs:{__version__}"
 
 VERSION_LABEL = "org.opencontainers.image.version"
 
-SECRET_NAME = re.compile(r"(TOKEN|SECRET|PASSW(OR)?D|PASSPHRASE|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|CREDENTIAL)S?$", re.I)
+SECRET_NAME = re.compile(
+    r"(?<!WITHOUT_)(TOKEN|SECRET|PASSW(OR)?D|PASSPHRASE|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY|CREDENTIAL)S?$", re.I
+)
 """Names of variables whose values belong to whoever runs an image, not into it."""
 
 _SECRET_FILE = re.compile(

@@ -136,7 +136,16 @@ def test_an_image_is_checked_only_where_nothing_else_has_the_name(cli, monkeypat
 
 def test_secrets_of_variables_and_history_are_told_without_their_values():
     image = Image(
-        "x", "", "", (), (), {}, {"A_TOKEN": "v1", "KEYBOARD": "v2", "PASSWORD": ""}, "", 0, ("|1 PIP_SECRET=v3 sh",)
+        "x",
+        "",
+        "",
+        (),
+        (),
+        {},
+        {"A_TOKEN": "v1", "KEYBOARD": "v2", "PASSWORD": "", "X_WITHOUT_TOKEN": "v4"},
+        "",
+        0,
+        ("|1 PIP_SECRET=v3 sh",),
     )
     assert image.is_root
     assert list(image.secrets()) == ["the variable A_TOKEN has a value", "the history shows a value of PIP_SECRET"]
