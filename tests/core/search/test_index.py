@@ -47,7 +47,7 @@ def found(made: Index, query: str, k: int, offset: int = 0) -> list[tuple[int, i
 
 def test_the_best_document_comes_first() -> None:
     made = build(SMALL)
-    assert [hit.id for hit in made.search("red house")] == ["a2", "a1"]
+    assert [hit.id for hit in made.search("red house")] == [made.id_of(1), made.id_of(0)] == ["a2", "a1"]
     assert made.search("CAFE\u0301 STRASSE") == made.search("café straße") != []
 
 
@@ -90,6 +90,25 @@ QUERIES = st.lists(st.sampled_from([f"w{number}" for number in (*range(1, 40), 5
 @given(words=QUERIES, k=st.integers(1, 60))
 def test_search_finds_what_adding_up_finds(words: list[str], k: int) -> None:
     assert found(BUILT, " ".join(words), k) == brute(BUILT, " ".join(words), k)
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 300])
+def test_few_documents_are_looked_up_in_a_long_list(k: int) -> None:
+    texts = [
+        f"filler{number} {'mid' if number % 12 == 0 else ''} {'rare' if number in (24, 31) else ''}"
+        for number in range(3000)
+    ]
+    made = build([(f"d{number}", text) for number, text in enumerate(texts)])
+    assert found(made, "rare mid", k) == brute(made, "rare mid", k)
+    assert found(made, "rare mid", k)[0][0] == 24
+
+
+def test_more_terms_than_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index, "_MOST_REMEMBERED", 3)
+    made = build(LARGE)
+    for number in range(1, 9):
+        assert found(made, f"w{number} none{number}", 5) == brute(made, f"w{number}", 5)
+    assert len(made._known) <= 3
 
 
 WORD = st.sampled_from("abcdefgh")
