@@ -28,14 +28,14 @@ NEEDED = {OPENENV: "openenv 0.10", OPENENV_CORE: "openenv-core 0.3", ORS: "openr
 pytestmark = pytest.mark.peer
 
 
-def _python(variable: str) -> str:
+def peer(variable: str) -> str:
     found = os.environ.get(variable)
     if not found:
         pytest.skip(f"{variable} names no Python with {NEEDED[variable]} in it")
     return found
 
 
-def _run(*command: Any) -> str:
+def run(*command: Any) -> str:
     done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -43,29 +43,29 @@ def _run(*command: Any) -> str:
 
 @pytest.mark.parametrize("variable", [OPENENV, OPENENV_CORE])
 def test_the_stock_clients_of_openenv_play(server, variable):
-    assert "played" in _run(_python(variable), PEERS / "openenv_clients.py", server.url)
+    assert "played" in run(peer(variable), PEERS / "openenv_clients.py", server.url)
 
 
 def test_the_checks_of_openenv_pass(server):
-    assert "checked" in _run(_python(OPENENV), PEERS / "openenv_checks.py", server.url)
+    assert "checked" in run(peer(OPENENV), PEERS / "openenv_checks.py", server.url)
 
 
 def test_the_client_of_the_open_reward_standard_plays(server):
-    assert "played" in _run(_python(ORS), PEERS / "ors_client.py", server.url)
+    assert "played" in run(peer(ORS), PEERS / "ors_client.py", server.url)
 
 
 @pytest.mark.parametrize("variable", ["", OPENENV], ids=["mcp 2", "mcp 1"])
 def test_the_official_mcp_client_plays(server, variable):
-    python = _python(variable) if variable else sys.executable
+    python = peer(variable) if variable else sys.executable
     keys = [server.make("clerk", seed=seed)["agent_key"] for seed in (1, 2)]
     urls = [f"{server.url}/v1/agent/{key}/mcp" for key in keys]
-    assert "played" in _run(python, PEERS / "mcp_client.py", *urls)
+    assert "played" in run(python, PEERS / "mcp_client.py", *urls)
 
 
 @pytest.mark.parametrize(("page", "variable"), [("openenv", OPENENV), ("openenv", OPENENV_CORE), ("ors", ORS)])
 def test_the_examples_of_a_page_work_as_printed(server, page, variable):
-    python = _python(variable)
+    python = peer(variable)
     found = [block for block in blocks(PAGES / f"{page}.md") if block.language == "python"]
     assert found
     for block in found:
-        _run(python, "-c", re.sub(r"http://127\.0\.0\.1:8000", server.url, block.text))
+        run(python, "-c", re.sub(r"http://127\.0\.0\.1:8000", server.url, block.text))

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from agentenvs._version import __version__
 from agentenvs.core.actions import parse_action, to_json
 from agentenvs.core.canon import JSON
 from agentenvs.core.spec import EnvSpec, SplitSpec
@@ -123,9 +124,10 @@ def image(spec: EnvSpec) -> str:
     """Return an image of the environment that serves OpenEnv's protocol alone."""
     return (
         "# Built on the image of servers/Dockerfile; without a token it serves OpenEnv's protocol alone.\n"
-        "ARG BASE=agentenvs:latest\n"
+        f"ARG BASE=agentenvs:{__version__}\n"
         "FROM ${BASE}\n"
-        f"ENV AGENTENVS_SERVE_ENVS={spec.slug} AGENTENVS_SERVE_WITHOUT_TOKEN=openenv\n"
+        "# OpenEnv's validator runs it as any user, with nothing to write to but /tmp: sessions live in memory.\n"
+        f"ENV AGENTENVS_SERVE_ENVS={spec.slug} AGENTENVS_SERVE_WITHOUT_TOKEN=openenv AGENTENVS_SERVE_JOURNAL=none\n"
     )
 
 
