@@ -54,7 +54,7 @@ class RemoteFleet:
         settings = settings or ClientSettings()
         endpoint = Endpoint(url, token)
         self._line = Line(endpoint, settings, transport)
-        self._sessions = [Session(env, endpoint.host, options or {}, ttl=settings.ttl) for _ in range(size)]
+        self._sessions = [Session(env, endpoint.host, options or {}, life=settings.life) for _ in range(size)]
         self._ends: list[tuple[Verdict, str] | None] = [None] * size
         """Verdict and name of the last episode that ended in each slot."""
         self._played: dict[int, StepResult | Exception] = {}

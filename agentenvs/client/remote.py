@@ -209,7 +209,7 @@ class RemoteEnv(_Known):
     ) -> None:
         settings = settings or ClientSettings()
         endpoint = Endpoint(url, token)
-        session = Session(env, endpoint.host, options or {}, trace=trace, ttl=settings.ttl)
+        session = Session(env, endpoint.host, options or {}, trace=trace, life=settings.life)
         self._take(endpoint, session, Line(endpoint, settings, transport), machine or {})
         try:
             self._carry(self._session.describe())
@@ -378,7 +378,7 @@ class AsyncRemoteEnv(_Known):
     ) -> None:
         settings = settings or ClientSettings()
         endpoint = Endpoint(url, token)
-        session = Session(env, endpoint.host, options or {}, trace=trace, ttl=settings.ttl)
+        session = Session(env, endpoint.host, options or {}, trace=trace, life=settings.life)
         self._take(endpoint, session, AsyncLine(endpoint, settings, transport))
 
     def _take(self, endpoint: Endpoint, session: Session, line: AsyncLine) -> None:

@@ -87,11 +87,17 @@ class Session:
         host: Who is talked to, for messages.
         options: As the environment declares them.
         trace: Whether to ask for the trace of every turn.
-        ttl: Seconds the session may be idle.
+        life: What its create says of how long it lives, and what it survives.
     """
 
     def __init__(
-        self, env: str, host: str, options: Mapping[str, Any], *, trace: bool = False, ttl: int | None = None
+        self,
+        env: str,
+        host: str,
+        options: Mapping[str, Any],
+        *,
+        trace: bool = False,
+        life: Mapping[str, JSON] | None = None,
     ) -> None:
         self.env = env
         self.host = host
@@ -102,7 +108,7 @@ class Session:
         """What the last turn came to."""
         self.last_trace: StepTrace | None = None
         self._asked = dict(options)
-        self._ttl = ttl
+        self._life = dict(life or {})
         self._described: Described | None = None
         self._options: dict[str, JSON] = {}
         self._place: _Place | None = None
@@ -260,7 +266,7 @@ class Session:
 
     def _twin(self, form: dict[str, Any]) -> Session:
         """Return the session of a fork."""
-        twin = Session(self.env, self.host, self._asked, trace=self.trace, ttl=self._ttl)
+        twin = Session(self.env, self.host, self._asked, trace=self.trace, life=self._life)
         twin.known_from(self)
         begins = begun(form)
         twin._place = twin._kept = _Place(form["session"])
@@ -374,7 +380,7 @@ class Session:
                 yield self._place.call("DELETE", "", "close")
             self._place = self._begun = None
         create = {**body, "env": self.described.spec.id, "options": self._asked, "trace": self.trace}
-        form = dump(create if self._ttl is None else {**create, "ttl": self._ttl})
+        form = dump({**create, **self._life})
         answer = yield Call("POST", SESSIONS, form, op="create")
         self._place = read(answer, self.host, lambda form: _Place(form["session"]))
         return answer

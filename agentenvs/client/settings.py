@@ -6,10 +6,12 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+from agentenvs.core.canon import JSON
 from agentenvs.core.errors import ConfigError
 
 WIRES = ("auto", "socket", "http")
 
+_CHOICES = {"durability": ("group", "strict", "memory"), "records": ("keep", "drop")}
 _LEAST = {"timeout": 0.001, "retries": 0, "backoff": 0, "max_wait": 0, "patience": 0, "ttl": 1}
 
 
@@ -37,11 +39,19 @@ class ClientSettings:
     so long may a restart take without costing an episode."""
     ttl: int | None = None
     """Seconds a session may be idle before the server ends it; the server's own where None."""
+    durability: Literal["group", "strict", "memory"] | None = None
+    """What sessions survive: ``group`` a killed server, ``strict`` a loss of power too, ``memory`` nothing, at no
+    price; the server's own where None."""
+    records: Literal["keep", "drop"] | None = None
+    """``drop``: the server forgets the records of a session when it is closed; of sessions in memory alone."""
 
     def __post_init__(self) -> None:
         """Refuse numbers that make no sense."""
         if self.wire not in WIRES:
             raise ConfigError(f"wire {self.wire!r} makes no sense", fix=f"one of: {', '.join(WIRES)}")
+        for name, choices in _CHOICES.items():
+            if (value := getattr(self, name)) is not None and value not in choices:
+                raise ConfigError(f"{name} {value!r} makes no sense", fix=f"one of: {', '.join(choices)}")
         for name, least in _LEAST.items():
             value = getattr(self, name)
             if value is None and name == "ttl":
@@ -49,3 +59,9 @@ class ClientSettings:
             kinds = (int,) if name in ("retries", "ttl") else (int, float)
             if type(value) not in kinds or not math.isfinite(value) or value < least:
                 raise ConfigError(f"{name} {value!r} makes no sense", fix=f"the least is {least}")
+
+    @property
+    def life(self) -> dict[str, JSON]:
+        """What creates say of the life of their sessions."""
+        asked: dict[str, JSON] = {"ttl": self.ttl, "durability": self.durability, "records": self.records}
+        return {name: value for name, value in asked.items() if value is not None}

@@ -135,7 +135,7 @@ class Creates:
             Order(
                 tenant,
                 body.key,
-                spelled(body.model_dump()),
+                _form(body),
                 _count(body),
                 single=body.tasks is None and body.count is None,
                 kept=self._is_kept(body),
@@ -202,6 +202,12 @@ class Creates:
             raise ProblemError("durability_refused", f"this server keeps no journal, so not {asked!r}")
         if asked == "memory" and self._hall.journal is not None and self._hall.journal.shared:
             raise ProblemError("durability_refused", "of several workers none has the others' memory")
+        if asked != "memory" and body.records == "drop":
+            raise ProblemError(
+                "durability_refused",
+                "records are dropped of sessions in memory alone",
+                fix="ask for durability: memory",
+            )
         return asked != "memory"
 
     async def _known_create(self, tenant: str, key: str) -> CreateRow | None:
@@ -363,12 +369,20 @@ class Creates:
             keeper = Keeper(self._hall.journal, secret, strict=body.durability == "strict")
         session = Session(secret, world, env, life, traced=body.trace, tools=self._hall.tools, keeper=keeper)
         session.tenant = tenant
-        session.sealed = sealed
+        session.sealed, session.drops = sealed, body.records == "drop"
         try:
             return Made(session, await session.begin(ref, body.player))
         except BaseException:
             await self._hall.tools.caller.call(env, env.close)
             raise
+
+
+def _form(body: CreateBody) -> bytes:
+    """Return what a create asks for; fields that older servers did not know are left out where they say nothing.
+
+    So a create that is asked again is known again by a server that has been upgraded meanwhile.
+    """
+    return spelled(body.model_dump(exclude={"records"} if body.records == "keep" else None))
 
 
 def _count(body: CreateBody) -> int:

@@ -111,5 +111,5 @@ def _session(hall: Hall, source: Session, episode: Episode, tenant: Tenant, save
         keeper = Keeper(source.keeper.journal, name, strict=source.keeper.strict)
     life = Life(hall.now(), source.life.idle, hall.settings.absolute_ttl)
     session = Session(name, source.world, episode.env, life, traced=source.traced, tools=hall.tools, keeper=keeper)
-    session.tenant = tenant.name
+    session.tenant, session.drops = tenant.name, source.drops
     return Made(session, session.begin_with(episode), saved)

@@ -109,6 +109,8 @@ class Presence(ABC):
         self.keeper = keeper
         self.tenant = ""
         """Name of the token that made it."""
+        self.drops = False
+        """Whether its records are forgotten with its end."""
         self.sealed = False
         """Whether its one scenario is sealed."""
         self._env = env

@@ -366,6 +366,9 @@ class Session(Presence):
             if self.keeper is not None:
                 await self._written(self.keeper.over(ended, how, farewell))
             self._put_by(ended)
+            if self.drops:
+                self._tools.kept_bytes -= self.record_bytes
+                self.records.clear()
             self.farewell, self.over = farewell, (how, now)
             await self.drop_world()
             return farewell
@@ -558,7 +561,7 @@ class Session(Presence):
                 "verdict": playing.told_verdict(),
                 "scenario": scenario,
                 "labels": labels,
-                "episodes": self._recorded(playing),
+                "episodes": self._recorded(playing) if open_ or not self.drops else [],
                 "last": Written(playing.answer or playing.first),
                 "ttl": self.ttl(),
             }

@@ -87,6 +87,10 @@ class CreateBody(Wire):
         default=None,
         description="group: survives a killed server; strict: survives a power cut; memory: survives nothing.",
     )
+    records: Literal["keep", "drop"] = Field(
+        default="keep",
+        description="drop: forgotten when the session is closed or expires; of sessions in memory alone.",
+    )
     trace: bool = Field(default=False, description="Keep the facts of every turn for GET …/trace.")
     player: PlayerBody = PlayerBody()
 

@@ -364,6 +364,20 @@ def test_settings_that_make_no_sense(name: str, value: Any, least: str) -> None:
     assert raised.value.fix == f"the least is {least}"
 
 
+def test_a_session_lives_as_its_client_asks(url: str) -> None:
+    training = ClientSettings(durability="memory", records="drop", ttl=60)
+    with RemoteEnv("household", url=url, settings=training) as there:
+        there.reset(TaskRef("dev", 3))
+        assert there.step("look").observation.text
+        assert there.finish("abandoned").success is False
+    strict = RemoteEnv("household", url=url, settings=ClientSettings(durability="strict"))
+    with strict as there, pytest.raises(ServiceError, match="not kept like that here"):
+        there.reset(TaskRef("dev", 3))
+    for name in ("durability", "records"):
+        with pytest.raises(ConfigError, match=f"{name} 'none' makes no sense"):
+            ClientSettings(**{name: "none"})
+
+
 # ---- forks -----------------------------------------------------------------------------------------------------------
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from agentenvs_servers.hall import Hall
 from tests.servers.rooms import GATE
-from tests.servers.wire import Play, Wire, problem
+from tests.servers.wire import Play, Wire, key, problem
 
 pytestmark = pytest.mark.anyio
 
@@ -193,3 +193,34 @@ async def test_the_server_sweeps_by_itself(wire, monkeypatch):
         swept.clear()
         await asyncio.wait_for(swept.wait(), 5)
     running.cancel()
+
+
+async def test_records_are_dropped_with_their_session_where_that_is_asked_for(serve):
+    wire = serve()
+    play = await wire.play(records="drop")
+    assert (await play.step(1, "look")).status_code == 200
+    following = await play.restart()
+    assert (await play.record(play.episode)).turns
+    (twin,) = (await wire.post(f"{play.path}/fork", {"key": key()})).json()["sessions"]
+    for form in (following.form, twin):
+        one = Play(wire, form)
+        farewell = (await one.close()).json()
+        assert (farewell["episodes"], farewell["ending"]) == ([], "abandoned")
+        assert (await one.close()).json() == farewell
+        problem(await wire.get(f"{one.path}/record"), "episode_unknown")
+        problem(await wire.http.get(f"{one.path}/record", params={"episode": play.episode}), "episode_unknown")
+    kept = await wire.play()
+    await kept.close()
+    assert (await kept.record()).turns == ()
+    before = wire.hall.counts["kept_bytes"]
+    await (await wire.play(records="drop")).close()
+    assert wire.hall.counts["kept_bytes"] - before < len((await wire.get(f"{kept.path}/record")).content) + 6_000
+
+
+async def test_records_in_the_journal_are_not_dropped(house):
+    wire = house.start()
+    problem(await wire.make("household", records="drop"), "durability_refused")
+    problem(await wire.make("household", records="drop", durability="strict"), "durability_refused")
+    assert (await wire.make("household", records="drop", durability="memory")).status_code == 201
+    assert (await wire.make("household", key="one")).status_code == 201
+    assert (await wire.make("household", key="one", records="keep")).status_code == 201
