@@ -20,6 +20,7 @@ from tests.servers.rooms import Room
 TEXTS = {
     "one": {f"d{number}": (f"Title {number}", "red " * number + "door") for number in range(1, 120)},
     "two": {"x": ("Other", "a red house")},
+    "split/3": {"y": ("Third", "a red boat")},
 }
 TOKEN = "a-token-that-is-long-enough-to-be-one"
 
@@ -52,6 +53,8 @@ class Readers(Room):
         return tuple(TEXTS)
 
     def library(self, name: str) -> Library | None:
+        if name == "broken":
+            raise ValueError("broken")
         return Shelf(TEXTS[name]) if name in TEXTS else None
 
 
@@ -126,17 +129,23 @@ def test_asearcher_reads_pages(url):
 
 def test_libraries_are_listed_and_addressed(url):
     listed = httpx.get(f"{url}/libraries").json()["libraries"]
-    assert listed == [{"env": "readers", "library": "one"}, {"env": "readers", "library": "two"}]
-    answer = post(url, "/readers/libraries/two/retrieve", {"queries": ["red"]})
-    assert [document["id"] for document in answer.json()["result"][0]] == ["x"]
+    assert listed == [{"env": "readers", "library": name} for name in ("one", "two", "split/3")]
+    for path, name in (("two", "x"), ("split/3", "y"), ("split%2F3", "y"), ("two", "x")):
+        answer = post(url, f"/readers/libraries/{path}/retrieve", {"queries": ["red"]})
+        assert [document["id"] for document in answer.json()["result"][0]] == [name]
     assert post(url, "/readers/libraries/two/access", {"urls": ["x", "d2"]}).json()["result"][1] is None
 
 
 @pytest.mark.parametrize(
     ("path", "code"),
-    [("/readers/libraries/three/retrieve", "library_unknown"), ("/room/libraries/one/retrieve", "library_unknown"),
-     ("/nowhere/libraries/one/retrieve", "env_unknown")],
-)  # fmt: skip
+    [
+        ("/readers/libraries/three/retrieve", "library_unknown"),
+        ("/readers/libraries/broken/retrieve", "library_unknown"),
+        ("/readers/libraries/split/4/access", "library_unknown"),
+        ("/room/libraries/one/retrieve", "library_unknown"),
+        ("/nowhere/libraries/one/retrieve", "env_unknown"),
+    ],
+)
 def test_a_library_that_is_none_is_told(url, path, code):
     answer = post(url, path, {"queries": ["red"]})
     assert (answer.status_code, answer.json()["code"]) == (CATALOGUE[code].status, code)

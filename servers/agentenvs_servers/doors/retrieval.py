@@ -4,9 +4,10 @@
     POST /access    {"urls": [...]}                                         ASearcher
 
 Both are about the first library of the first environment that has one; ``/ENV/libraries/NAME/retrieve`` and
-``/ENV/libraries/NAME/access`` are about a certain one, and ``GET /libraries`` lists them. A document is
-``{"id", "contents", "url"}``, where the first line of the contents is the title in quotes, as in Search-R1's corpora.
-Search-R1's own server cannot answer without scores, though its clients' default asks for that; this one can.
+``/ENV/libraries/NAME/access`` are about a certain one, whose name may have two parts, and ``GET /libraries`` lists
+them. A document is ``{"id", "contents", "url"}``, where the first line of the contents is the title in quotes, as in
+Search-R1's corpora. Search-R1's own server cannot answer without scores, though its clients' default asks for that;
+this one can.
 
 These clients repeat whatever was answered with 5xx, for minutes. So a query is never a fault: one that finds nothing,
 or on which a library fails, has an empty list of results. Clients that can only be told an address send a token as the
@@ -18,6 +19,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import logging
+from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
@@ -41,6 +43,8 @@ DEFAULT_RESULTS = 3
 MOST_RESULTS = 50
 """More than this many results are asked for in vain: nobody needs them but to copy a library."""
 MOST_QUERIES = 1024
+MOST_OPEN = 32
+"""Libraries that are kept open; the one that was not asked for longest goes first."""
 MOST_CHARACTERS = 2000
 """What is beyond in a query is not looked at."""
 
@@ -75,17 +79,21 @@ class Retrieval:
     def __init__(self, hall: Hall) -> None:
         self._hall = hall
         self._envs: dict[str, Environment] = {}
+        self._open: OrderedDict[tuple[str, str], Library] = OrderedDict()
+        self._opening = asyncio.Lock()
 
     @property
     def routes(self) -> Sequence[Route]:
         """Its routes."""
-        certain = "/{env}/libraries/{library}"
+        certain, parted = "/{env}/libraries/{library}", "/{env}/libraries/{library}/{part}"
         return (
             Route("GET", "/libraries", self.list, "The document collections that can be searched.", prefixed=False),
             Route("POST", "/retrieve", self.retrieve, "Search the first collection.", prefixed=False),
             Route("POST", "/access", self.access, "Read documents of the first collection.", prefixed=False),
             Route("POST", f"{certain}/retrieve", self.retrieve, "Search a collection.", prefixed=False),
             Route("POST", f"{certain}/access", self.access, "Read documents of a collection.", prefixed=False),
+            Route("POST", f"{parted}/retrieve", self.retrieve, "Search a collection.", prefixed=False),
+            Route("POST", f"{parted}/access", self.access, "Read documents of a collection.", prefixed=False),
         )
 
     @asynccontextmanager
@@ -98,6 +106,7 @@ class Retrieval:
             for env in self._envs.values():
                 env.close()
             self._envs.clear()
+            self._open.clear()
 
     async def list(self, call: Call) -> Answer:
         """List the libraries."""
@@ -107,7 +116,7 @@ class Retrieval:
 
     async def retrieve(self, call: Call) -> Answer:
         """Search."""
-        library = self._library(call)
+        library = await self._library(call)
         ask = bodies.parse(RetrieveAsk, await bodies.read(call.receive, call.headers, self._hall.settings))
         most = min(max(ask.topk or DEFAULT_RESULTS, 1), MOST_RESULTS)
 
@@ -121,7 +130,7 @@ class Retrieval:
 
     async def access(self, call: Call) -> Answer:
         """Read documents; null for what is none."""
-        library = self._library(call)
+        library = await self._library(call)
         ask = bodies.parse(AccessAsk, await bodies.read(call.receive, call.headers, self._hall.settings))
         names = [clean_text(name[:MOST_CHARACTERS]) for name in ask.urls]
         return Answer(200, dump({"result": [_document(library, name) for name in names]}))
@@ -129,8 +138,8 @@ class Retrieval:
     def _let_in(self, call: Call) -> None:
         auth.control(headers_of(_with_password(call)), self._hall.keyring)
 
-    def _library(self, call: Call) -> Library:
-        """Return the library of an address.
+    async def _library(self, call: Call) -> Library:
+        """Return the library of an address, made first where it has to be; that holds up nobody else.
 
         Raises:
             ProblemError: ``library_unknown``, ``env_unknown``, or it may not be asked for.
@@ -139,12 +148,26 @@ class Retrieval:
         envs, wanted = self._ready(), call.names.get("env")
         if wanted is not None and wanted not in envs:
             raise ProblemError("env_unknown", f"this server hosts: {', '.join(envs)}")
-        for env in envs.values() if wanted is None else [envs[wanted]]:
-            name = call.names.get("library") or next(iter(env.libraries()), None)
-            found = None if name is None else env.library(name)
+        parts = [call.names[name] for name in ("library", "part") if name in call.names]
+        for slug in envs if wanted is None else [wanted]:
+            name = "/".join(parts) or next(iter(envs[slug].libraries()), None)
+            found = None if name is None else await self._opened(slug, name)
             if found is not None:
                 return found
         raise ProblemError("library_unknown")
+
+    async def _opened(self, slug: str, name: str) -> Library | None:
+        found = self._open.get((slug, name))
+        if found is None:
+            async with self._opening:
+                env = self._envs[slug]
+                found = await asyncio.to_thread(_safely, f"library({name!r:.80})", lambda: env.library(name), None)
+        if found is not None:
+            self._open[slug, name] = found
+            self._open.move_to_end((slug, name))
+            if len(self._open) > MOST_OPEN:
+                self._open.popitem(last=False)
+        return found
 
     def _ready(self) -> dict[str, Environment]:
         if not self._envs:
