@@ -45,6 +45,7 @@ def up(
     port: Annotated[int | None, typer.Option(help="Port of this machine, for one world; a free one otherwise.")] = None,
     memory: Annotated[str, typer.Option(help="What each may use at most.")] = "1g",
     cpus: Annotated[float, typer.Option(help="Processors each may use.")] = 1.0,
+    network: Annotated[str | None, typer.Option(help="Network of the engine; its ordinary bridge otherwise.")] = None,
     wait: Annotated[float, typer.Option(help="Seconds in which each has to be ready.", min=0.0)] = 60.0,
     option: arguments.Option = [],  # noqa: B006 - typer reads the default
     data: Annotated[Path | None, typer.Option(help="Folder of the field's own files; seen, never written.")] = None,
@@ -73,6 +74,7 @@ def up(
             cpus=cpus,
             data=data,
             prepared=prepared,
+            network=network,
             options=tuple(option),
         )
         for world in worlds

@@ -93,6 +93,7 @@ def _refused(what: str, error: APIError) -> ConfigError:
         "address already in use": "name another --port, or none",
         "memory limit": "raise --memory",
         "No such image": "build it first",
+        "network": "docker network ls shows those that are there",
         "no space left": "docker system prune gives room",
     }
     fix = next((fix for words, fix in fixes.items() if words.lower() in said.lower()), "")

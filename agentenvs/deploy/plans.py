@@ -46,6 +46,8 @@ class Plan:
     """A folder of the field's files, seen by the world and not written."""
     prepared: Path | None = None
     """A folder that ``agentenvs prepare`` has written, likewise."""
+    network: str | None = None
+    """Of the engine; its ordinary bridge where None."""
     options: tuple[str, ...] = ()
     """Of the world, ``name=value``."""
 
@@ -109,6 +111,7 @@ class Plan:
             "labels": {WORLD_LABEL: self.world},
             "environment": self.environment(),
             "volumes": volumes,
+            "network": self.network,
             **confined(self.bytes_of_memory, self.cpus, self.processes),
         }
 

@@ -16,7 +16,7 @@ from agentenvs.client import RemoteEnv
 from agentenvs.core.errors import ConfigError, ServiceError
 from agentenvs.deploy.plans import WORLD_LABEL
 from tests.cli.conftest import cli  # noqa: F401 - a fixture
-from tests.deploy.engines import BASE, TOKEN, docker, ready, until
+from tests.deploy.engines import BASE, TOKEN, command, docker, ready, until
 
 pytestmark = [pytest.mark.docker, pytest.mark.xdist_group("docker"), pytest.mark.timeout(600)]
 
@@ -112,6 +112,40 @@ def test_a_prepared_folder_is_seen_and_not_written(engine, image, gone, tmp_path
     deploy.up(engine, plan(image, prepared=tmp_path))
     said = docker("exec", NAME, "sh", "-c", "cat $AGENTENVS_PREPARED/made; touch $AGENTENVS_PREPARED/x || echo no")
     assert said.splitlines()[0::2] == ["once"] or said == "once\nno"
+
+
+REACH = """
+import socket
+for host, port in {targets}:
+    try:
+        socket.create_connection((host, port), timeout=3).close()
+        print("reached")
+    except OSError:
+        print("shut")
+"""
+
+
+def test_from_inside_nothing_can_be_reached(engine, image, gone, root):
+    """On a network as docs/containers.md makes one: it is asked from outside, and asks nobody."""
+    tool = root.parent / "shared" / "tools" / "docker-engine.sh"
+    if os.geteuid() != 0 or not tool.is_file():
+        pytest.skip(f"NO DOCKER NETWORK behind a firewall: {tool} isolate makes one, as root")
+    command("bash", tool, "isolate")
+    up = deploy.up(engine, plan(image, network="envnet"))
+    gateway = docker("network", "inspect", "-f", "{{(index .IPAM.Config 0).Gateway}}", "envnet")
+    with socket.socket() as listening:
+        listening.bind(("0.0.0.0", 0))
+        listening.listen()
+        targets = [(gateway, listening.getsockname()[1]), ("192.0.2.1", 80), ("127.0.0.1", 8000)]
+        said = docker("exec", NAME, "python", "-I", "-c", REACH.format(targets=targets))
+    assert said.split() == ["shut", "shut", "reached"]
+    with RemoteEnv(WORLD, up.url, token=TOKEN) as env:
+        assert env.reset().text
+
+
+def test_a_network_that_is_not_there_is_told(engine, image, gone):
+    with pytest.raises(ConfigError, match="docker network ls"):
+        deploy.up(engine, plan(image, network="agentenvs-nowhere"))
 
 
 @pytest.mark.parametrize(
