@@ -40,7 +40,7 @@ def doctor(
     no_color: arguments.NoColor = False,
 ) -> None:
     """Look at Python, packages, environments, data, Docker and disk. Exit code 1 where something needed is missing."""
-    findings = [_python(), *_packages(), _machine(), *_environments(), _games(data), _docker()]
+    findings = [_python(), *_packages(), _machine(), *_environments(), _games(data), _prepared(), _docker()]
     if as_json:
         console.result([finding._asdict() for finding in findings])
     else:
@@ -126,6 +126,24 @@ def _games(data: str | None) -> Finding:
         # A stale variable does no harm: the household plays its built-in rooms then.
         return Finding("fail" if data else "warn", f"{source} is {folder}: {error.what}", error.fix)
     return Finding("ok", f"games in {folder}: {', '.join(found)}")
+
+
+def _prepared() -> Finding:
+    """Look at where worlds find, or keep, what they stand on."""
+    from agentenvs.core import prepared
+
+    if folder := os.environ.get(prepared.VARIABLE):
+        said = f"${prepared.VARIABLE} is {folder}"
+        return Finding("ok", said) if os.path.isdir(folder) else Finding("fail", f"{said}, no folder", "unset it")
+    try:
+        place = prepared.cache_folder()
+    except RuntimeError:
+        return Finding("warn", "no home folder, so no cache", f"set {prepared.CACHE_VARIABLE} to a folder")
+    nearest = next(folder for folder in (place, *place.absolute().parents) if folder.exists())
+    if not nearest.is_dir() or not os.access(nearest, os.W_OK):
+        said = f"the cache {place} cannot be written"
+        return Finding("warn", said, f"set {prepared.CACHE_VARIABLE} to a folder that can, or prepare worlds ahead")
+    return Finding("ok", f"cache of what worlds prepare: {place}")
 
 
 def _docker() -> Finding:

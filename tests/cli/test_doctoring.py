@@ -108,3 +108,16 @@ def test_little_room_on_the_disk(cli, monkeypatch):
 
     monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(2**30, 2**30 - 1, 1))
     assert "make room" in cli("doctor").out
+
+
+def test_where_prepared_worlds_lie(cli, monkeypatch, tmp_path):
+    monkeypatch.setenv("AGENTENVS_CACHE", str(tmp_path / "new" / "cache"))
+    assert found(cli("doctor", "--json"), "cache of what worlds prepare")["state"] == "ok"
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("AGENTENVS_CACHE", str(tmp_path / "file" / "cache"))
+    assert found(cli("doctor", "--json"), "cannot be written")["state"] == "warn"
+    monkeypatch.setenv("AGENTENVS_PREPARED", str(tmp_path))
+    assert found(cli("doctor", "--json"), "AGENTENVS_PREPARED")["state"] == "ok"
+    monkeypatch.setenv("AGENTENVS_PREPARED", str(tmp_path / "none"))
+    ran = cli("doctor", "--json")
+    assert (ran.code, found(ran, "AGENTENVS_PREPARED")["state"]) == (1, "fail")
