@@ -1,0 +1,1 @@
+"""Fictional search worlds: universes that share no fact with ours, articles about them, and questions."""
