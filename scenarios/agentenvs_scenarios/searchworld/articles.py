@@ -4,20 +4,25 @@ A statement is a row ``(article, what it states, the other entity or value)``; i
 an article stand in a drawn order. A *piece* is a string that is used often: a part of a sentence, a name, a value. Each
 row becomes five pieces, and the text of all articles is one gather of their bytes, done in slices so that memory stays
 small. Articles shorter than the schema's length are filled with sentences that say nothing.
+
+What an index counts, the words of each article by number, is gathered the same way, so that no text is cut up again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import accumulate
-from typing import Final, NamedTuple
+from itertools import accumulate, chain
+from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
+from agentenvs.core.search import Tokenizer
 from agentenvs_scenarios.searchworld.draws import Draws, Ints
 from agentenvs_scenarios.searchworld.schema import IT, ME, Sentence, schema, sentence
 from agentenvs_scenarios.searchworld.universe import Blob, Links
+
+T = TypeVar("T", bound=np.generic)
 
 _SLICE: Final = 4_096
 """Articles whose bytes are gathered at a time."""
@@ -31,6 +36,23 @@ class Facts(NamedTuple):
     links: tuple[Links, ...]
     values: tuple[npt.NDArray[np.int32], ...]
     words: tuple[tuple[str, ...], ...]
+
+
+class Words(NamedTuple):
+    """The words of all documents, titles first, as numbers: what an index is built from."""
+
+    numbers: npt.NDArray[np.int32]
+    ends: Ints
+    """Where each document ends."""
+    vocabulary: list[str]
+
+
+class Articles(NamedTuple):
+    """What was written."""
+
+    texts: Blob
+    """Text of each document, without its title."""
+    words: Words
 
 
 class _Rows(NamedTuple):
@@ -85,8 +107,8 @@ class Pieces:
         return len(self.texts) - len(texts)
 
 
-def write(key: bytes, names: Sequence[str], facts: Facts, entity_of: npt.NDArray[np.int32]) -> Blob:
-    """Return the text of each document, without its title.
+def write(key: bytes, names: Sequence[str], facts: Facts, entity_of: npt.NDArray[np.int32]) -> Articles:
+    """Return the articles of a universe.
 
     Args:
         key: The universe's key.
@@ -111,7 +133,9 @@ def write(key: bytes, names: Sequence[str], facts: Facts, entity_of: npt.NDArray
     order = np.argsort(document_of[article] << 32 | draws.words(len(article)), kind="stable")
     article, wording, other = article[order], wording[order], other[order]
     table = _table(wordings, wording, first_name + article, other)
-    return _gather(pieces, sizes, table, document_of[article], len(names))
+    document = document_of[article]
+    texts = _gather(pieces, sizes, table, document, len(names))
+    return Articles(texts, _words(pieces, table, document, first_name + entity_of.astype(np.int64)))
 
 
 def _statements(facts: Facts, pieces: Pieces, first_name: int) -> _Rows:
@@ -185,11 +209,41 @@ def _gather(pieces: Pieces, sizes: Ints, table: Ints, document: Ints, count: int
         flat = table[low:high].ravel()
         if not len(flat):
             continue
-        size = sizes[flat]
-        before = np.cumsum(size) - size
-        data = source[np.repeat(offsets[flat] - before, size) + np.arange(int(size.sum()))]
+        data = _taken(source, offsets, sizes, flat)
         last = np.flatnonzero(np.diff(document[low:high], append=-1))  # last row of each document: its blank goes
         data = np.delete(data, np.cumsum(lengths[low:high])[last] - 1)
         start = int(total[document.item(low) - 1]) if document.item(low) else 0
         out[start : start + len(data)] = data
     return Blob(out, total)
+
+
+def _words(pieces: Pieces, table: Ints, document: Ints, titles: Ints) -> Words:
+    """Return the words of all documents.
+
+    Args:
+        pieces: The strings.
+        table: Five pieces a row.
+        document: Document of each row, ascending.
+        titles: Piece of each document's title.
+    """
+    cut = Tokenizer().words
+    known: dict[str, int] = {}
+    listed = [[known.setdefault(word, len(known)) for word in cut(text)] for text in pieces.texts]
+    sizes = np.fromiter(map(len, listed), dtype=np.int64, count=len(listed))
+    source = np.fromiter(chain.from_iterable(listed), dtype=np.int32, count=int(sizes.sum()))
+    offsets = np.cumsum(sizes) - sizes
+    # The title is one more row before the others of its document.
+    flat = np.insert(table, np.searchsorted(document, np.arange(len(titles))), 0, axis=0)
+    starts = np.searchsorted(document, np.arange(len(titles))) + np.arange(len(titles))
+    flat[starts, 0] = titles
+    lengths = sizes[flat].sum(axis=1)
+    ends = np.cumsum(lengths)[np.append(starts[1:], len(flat)) - 1]
+    parts = [_taken(source, offsets, sizes, part.ravel()) for part in np.array_split(flat, max(len(flat) // 65_536, 1))]
+    return Words(np.concatenate(parts), ends, list(known))
+
+
+def _taken(source: npt.NDArray[T], offsets: Ints, sizes: Ints, flat: Ints) -> npt.NDArray[T]:
+    """Return what stands at some pieces, one after another."""
+    size = sizes[flat]
+    before = np.cumsum(size) - size
+    return source[np.repeat(offsets[flat] - before, size) + np.arange(int(size.sum()))]

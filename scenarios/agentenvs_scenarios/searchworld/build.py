@@ -6,12 +6,12 @@ universe are :mod:`agentenvs_scenarios.searchworld.articles`' work.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from agentenvs_scenarios.searchworld.articles import Facts, write
+from agentenvs_scenarios.searchworld.articles import Facts, Words, write
 from agentenvs_scenarios.searchworld.draws import Draws, Ints, zipf
 from agentenvs_scenarios.searchworld.schema import TYPES, Attribute, Kind, Relation, schema
 from agentenvs_scenarios.searchworld.universe import NOBODY, Blob, Flags, Links, Universe, links_of
@@ -26,14 +26,21 @@ _YOUNGEST, _OLDEST = 18, 45
 """Years that somebody drawn as ``older`` is older."""
 
 
-def build(key: bytes, people: int) -> Universe:
+class Built(NamedTuple):
+    """A universe, and the words of its documents, which an index is built from."""
+
+    universe: Universe
+    words: Words
+
+
+def build(key: bytes, people: int) -> Built:
     """Return the universe of a key.
 
     Args:
         key: 256 bits.
         people: How many people live in it.
     """
-    return _Making(key, people).universe()
+    return _Making(key, people).built()
 
 
 class _Making:
@@ -48,7 +55,7 @@ class _Making:
         self.size = dict(zip(TYPES, self.counts, strict=True))
         self.coiner = Coiner(key)
 
-    def universe(self) -> Universe:
+    def built(self) -> Built:
         names = [name for kind in TYPES for name in self._names(self.kinds[kind])]
         links = tuple(self._links(relation) for relation in schema().relations)
         words: list[tuple[str, ...]] = []
@@ -59,8 +66,9 @@ class _Making:
             words.append(known)
         order = Draws(self.key, "documents").order(len(names)).astype(np.int32)
         facts = Facts(self.first, self.size, links, tuple(values), tuple(words))
-        texts = write(self.key, names, facts, order)
-        return Universe(self.people, self.counts, blob(names), links, tuple(values), tuple(words), order, texts)
+        texts, counted = write(self.key, names, facts, order)
+        made = Universe(self.people, self.counts, blob(names), links, tuple(values), tuple(words), order, texts)
+        return Built(made, counted)
 
     # ---- names -----------------------------------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ A program is a nested tuple that goes to JSON as nested lists:
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from agentenvs_scenarios.searchworld.schema import FORWARD, INVERSE, TYPES, Direction, directions, schema
@@ -55,9 +56,7 @@ class Names:
     def __init__(self, universe: Universe) -> None:
         names = universe.names
         text, starts = names.data.tobytes().decode(), [0, *names.ends.tolist()]
-        self._numbers = {
-            text[low:high]: number for number, (low, high) in enumerate(zip(starts, starts[1:], strict=False))
-        }
+        self._numbers = {text[low:high]: number for number, (low, high) in enumerate(pairwise(starts))}
 
     def number(self, name: str) -> int:
         """Return the entity of a name.

@@ -245,7 +245,8 @@ class Sampler:
             articles: Entities whose articles it must not use.
             veil: Whether the anchor may be named by its byname, which is a hop.
         """
-        been, used, ways, here = {*seen, entity}, set(articles), [], entity
+        been, used, here = {*seen, entity}, set(articles), entity
+        ways: list[Direction] = []
         for left in range(count, 0, -1):
             if veil and left == 1 and self._stream.chance(1, 3) and (alias := self._alias(here, used)):
                 return _Trail(entity, _along(("called", alias), ways), frozenset(been), frozenset(used | {here}))

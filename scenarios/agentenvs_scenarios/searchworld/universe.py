@@ -8,17 +8,18 @@ article states a fact) is in the arrays.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from functools import cached_property
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from agentenvs.core.canon import sha256
+from agentenvs.core.search.bundle import Bundle
 from agentenvs_scenarios.searchworld.draws import Ints
 from agentenvs_scenarios.searchworld.schema import FORWARD, TYPES, Attribute, Direction, Relation, schema
 
+KIND: Final = "universe"
 NOBODY: Final = -1
 
 Flags: TypeAlias = npt.NDArray[np.bool_]
@@ -101,10 +102,56 @@ class Universe:
         return found
 
     @cached_property
+    def bundle(self) -> Bundle:
+        """The universe as named arrays, which :meth:`from_bundle` reads."""
+        arrays: dict[str, npt.NDArray[np.generic]] = {
+            "names": self.names.data,
+            "name_ends": self.names.ends,
+            "texts": self.texts.data,
+            "text_ends": self.texts.ends,
+            "entity_of": self.entity_of,
+        }
+        for number, links in enumerate(self.links):
+            arrays[f"objects_{number}"] = links.objects
+            arrays[f"mine_{number}"] = links.mine.view(np.uint8)
+            arrays[f"starts_{number}"] = links.starts
+            arrays[f"subjects_{number}"] = links.subjects
+        for number, values in enumerate(self.values):
+            arrays[f"values_{number}"] = values
+        meta = {"people": self.people, "counts": list(self.counts), "words": [list(words) for words in self.words]}
+        return Bundle(KIND, meta, arrays)
+
+    @classmethod
+    def from_bundle(cls, bundle: Bundle) -> Universe:
+        """Return the universe that is in a bundle."""
+        arrays: Mapping[str, Any] = bundle.arrays
+        made = schema()
+        links = tuple(
+            Links(
+                arrays[f"objects_{number}"],
+                arrays[f"mine_{number}"].view(np.bool_),
+                arrays[f"starts_{number}"],
+                arrays[f"subjects_{number}"],
+            )
+            for number in range(len(made.relations))
+        )
+        found = cls(
+            bundle.meta["people"],
+            tuple(bundle.meta["counts"]),
+            Blob(arrays["names"], arrays["name_ends"]),
+            links,
+            tuple(arrays[f"values_{number}"] for number in range(len(made.attributes))),
+            tuple(tuple(words) for words in bundle.meta["words"]),
+            arrays["entity_of"],
+            Blob(arrays["texts"], arrays["text_ends"]),
+        )
+        found.__dict__["bundle"] = bundle
+        return found
+
+    @property
     def digest(self) -> str:
         """SHA-256 of everything in it."""
-        parts = [str((self.people, self.counts, self.words)).encode(), *(part.tobytes() for part in self._arrays())]
-        return sha256("".join(sha256(part) for part in parts).encode())
+        return self.bundle.digest
 
     def type_of(self, entity: int) -> str:
         """Return the type of an entity."""
@@ -179,12 +226,6 @@ class Universe:
             np.bincount(column[column >= 0], minlength=len(words)).astype(np.int64) if words else _NONE
             for column, words in zip(self.values, self.words, strict=True)
         )
-
-    def _arrays(self) -> Iterable[npt.NDArray[np.generic]]:
-        yield from (self.names.data, self.names.ends, self.texts.data, self.texts.ends, self.entity_of)
-        for links in self.links:
-            yield from links
-        yield from self.values
 
 
 _NONE: Final = np.zeros(0, dtype=np.int64)
