@@ -21,7 +21,10 @@ from agentenvs.core.spec import EnvSpec, parse_id
 
 GROUP = "agentenvs.envs"
 
-_BUILT_IN = {"agentenvs/Household-v0": "agentenvs.envs.household.spec:SPEC"}
+_BUILT_IN = {
+    "agentenvs/Household-v0": "agentenvs.envs.household.spec:SPEC",
+    "agentenvs/SearchWorld-v0": "agentenvs.envs.searchworld.spec:SPEC",
+}
 
 _registered: dict[str, EnvSpec] = {}
 _plugins_read = False

@@ -239,7 +239,11 @@ def _words(pieces: Pieces, table: Ints, document: Ints, titles: Ints) -> Words:
     lengths = sizes[flat].sum(axis=1)
     ends = np.cumsum(lengths)[np.append(starts[1:], len(flat)) - 1]
     parts = [_taken(source, offsets, sizes, part.ravel()) for part in np.array_split(flat, max(len(flat) // 65_536, 1))]
-    return Words(np.concatenate(parts), ends, list(known))
+    numbers, listed_words = np.concatenate(parts), list(known)
+    used = np.flatnonzero(np.bincount(numbers, minlength=len(known)))
+    renumbered = np.zeros(len(known), dtype=np.int32)
+    renumbered[used] = np.arange(len(used), dtype=np.int32)
+    return Words(renumbered[numbers], ends, [listed_words[number] for number in used.tolist()])
 
 
 def _taken(source: npt.NDArray[T], offsets: Ints, sizes: Ints, flat: Ints) -> npt.NDArray[T]:

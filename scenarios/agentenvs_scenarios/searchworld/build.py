@@ -113,6 +113,10 @@ class _Making:
             return draws.weighted(count, zipf(size))
         if relation.draw == "even":
             return draws.below(count, size)
+        if relation.draw == "skew":  # dense at low numbers, which an order of its own makes anybody's
+            dense: Ints = draws.below(count, size) * draws.below(count, size) // size
+            anybody: Ints = draws.order(size)[dense]
+            return anybody
         # People are numbered by birth, evenly over the calendar, so somebody older stands so many places before.
         years = _YOUNGEST + draws.below(count, _OLDEST - _YOUNGEST + 1)
         span = schema().last_year - schema().first_year + 1

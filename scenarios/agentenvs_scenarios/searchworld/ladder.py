@@ -50,6 +50,8 @@ class Card(NamedTuple):
     rung: str
     kind: str
     hops: int
+    variant: int
+    """Different for every card of a kind."""
 
 
 class Catalogue(NamedTuple):
@@ -94,10 +96,14 @@ def deck(key: bytes, difficulty: str) -> tuple[Card, ...]:
     stream = Stream(key, f"deck/{difficulty}")
     whole = sum(known.kinds.values())
     cards: list[Card] = []
-    for rung in rungs:
-        weight = rung.weight if difficulty == MIXED else DECK // whole
-        for kind, share in known.kinds.items():
-            cards += _cards(stream, rung, kind, weight * share)
+    for kind, share in known.kinds.items():
+        dealt: list[Card] = []
+        for rung in rungs:
+            weight = rung.weight if difficulty == MIXED else DECK // whole
+            dealt += _cards(stream, rung, kind, weight * share)
+        variants = list(range(len(dealt)))
+        stream.shuffle(variants)
+        cards += [card._replace(variant=variant) for card, variant in zip(dealt, variants, strict=True)]
     stream.shuffle(cards)
     return tuple(cards)
 
@@ -107,4 +113,4 @@ def _cards(stream: Stream, rung: Rung, kind: str, count: int) -> list[Card]:
         kind = "chain"
     hops = range(max(rung.least, FEWEST[kind]), rung.most + 1)
     first = stream.below(len(hops))
-    return [Card(rung.name, kind, hops[(first + place) % len(hops)]) for place in range(count)]
+    return [Card(rung.name, kind, hops[(first + place) % len(hops)], 0) for place in range(count)]

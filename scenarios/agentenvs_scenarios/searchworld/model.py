@@ -116,8 +116,12 @@ def check(scenario: Scenario) -> None:
     _require(type(asked.hops) is int and asked.hops >= 0, scenario, "the number of hops is none")
     _require(len(asked.answers) <= MOST_SPELLINGS, scenario, "it has too many answers")
     for spellings in asked.answers:
-        sound = 0 < len(spellings) <= MOST_SPELLINGS and all(isinstance(text, str) and text for text in spellings)
+        sound = 0 < len(spellings) <= MOST_SPELLINGS and all(map(_is_text, spellings))
         _require(sound, scenario, "an answer has no spelling, or one that is no text")
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and bool(value)
 
 
 def _require(holds: bool, scenario: Scenario, why: str) -> None:

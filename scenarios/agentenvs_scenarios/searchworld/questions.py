@@ -24,8 +24,8 @@ FEWEST: Final = {
     "attribute": 1,
     "set": 1,
     "constraint": 2,
-    "comparison": 4,
-    "intersection": 3,
+    "comparison": 6,
+    "intersection": 4,
     "count": 1,
     "twin": 1,
 }
@@ -82,10 +82,19 @@ class Sampler:
     def __init__(self, universe: Universe, stream: Stream) -> None:
         self._universe = universe
         self._stream = stream
+        self._variant = 0
 
-    def draft(self, kind: str, hops: int) -> Draft | None:
-        """Return a draft of a kind and a number of hops, or None where none was found in some tries."""
+    def draft(self, kind: str, hops: int, variant: int) -> Draft | None:
+        """Return a draft, or None where none was found in some tries.
+
+        Args:
+            kind: Its kind.
+            hops: Its hops.
+            variant: Any number; decides what must be dealt evenly: what a count comes to, and whether a twin has an
+                answer.
+        """
         make = _MAKERS[kind]
+        self._variant = variant
         for _ in range(_TRIES):
             made = make(self, hops)
             if made is not None:
@@ -111,13 +120,12 @@ class Sampler:
         return Draft("attribute", hops, ("value", attribute.name, trail.program))
 
     def _count(self, hops: int) -> Draft | None:
-        entity, wanted = self._somebody(), self._stream.between(*COUNTS)
-        ways = [
-            way for way in self._ways(entity) if way.way == INVERSE and self._universe.degree(way, entity) == wanted
-        ]
-        if not ways:
+        wanted = COUNTS[0] + self._variant % (COUNTS[1] - COUNTS[0] + 1)
+        way = self._stream.choice([way for name in TYPES for way in directions()[name] if way.way == INVERSE])
+        known = self._universe.having(way, wanted)
+        if not len(known):
             return None
-        way = self._stream.choice(ways)
+        entity = known.item(self._stream.below(len(known)))
         edges = self._universe.edges(way, entity)
         counted, told = frozenset(target for target, _ in edges), frozenset(article for _, article in edges)
         trail = self._approach(entity, hops - 1, counted, told, veil=True)
@@ -180,7 +188,7 @@ class Sampler:
         ways = [way for way in self._ways(entity) if way.way != INVERSE]
         empty = [way for way in ways if not self._universe.degree(way, entity)]
         told = [way for way in ways if self._universe.degree(way, entity)]
-        answerable = self._stream.chance(1, 2)
+        answerable = self._variant % 2 == 0
         if not empty or not told:
             return None
         without, way = self._stream.choice(empty), self._stream.choice(told)

@@ -15,6 +15,9 @@ from agentenvs.core.errors import ContractError
 from agentenvs_scenarios.searchworld.programs import Program
 from agentenvs_scenarios.searchworld.schema import FORWARD, IT, ME, schema
 
+MOST_REMEMBERED: Final = 20_000
+"""Articles a reader keeps in mind."""
+
 _SELF: Final = "\0"
 """Stands for the name of what an article is about."""
 _KEY: Final = 7
@@ -133,6 +136,8 @@ class Reader:
         """Return what a document states."""
         found = self._read.get(document)
         if found is None:
+            if len(self._read) >= MOST_REMEMBERED:
+                self._read.clear()
             found = self._read[document] = parse(self._shelf.title(document), self._shelf.text(document))
         return found
 

@@ -89,6 +89,7 @@ class Universe:
         self.entity_of = entity_of
         self.texts = texts
         self.first = dict(zip(TYPES, _starts(counts), strict=True))
+        self._degrees: dict[int, Ints] = {}
         self._limits = tuple(_starts(counts)[1:])
 
     def __len__(self) -> int:
@@ -195,6 +196,14 @@ class Universe:
             return int(links.objects.item(entity - self.first[item.subject]) >= 0)
         row = entity - self.first[item.object]
         return links.starts.item(row + 1) - links.starts.item(row)
+
+    def having(self, direction: Direction, degree: int) -> npt.NDArray[np.int32]:
+        """Return the entities that have so many neighbours against a relation, ascending."""
+        item = direction.relation
+        counts = self._degrees.get(item.number)
+        if counts is None:
+            counts = self._degrees[item.number] = np.diff(self.links[item.number].starts)
+        return (np.flatnonzero(counts == degree) + self.first[item.object]).astype(np.int32)
 
     def number(self, attribute: Attribute, entity: int) -> int | None:
         """Return the raw value of an attribute: a number, or the index of its word."""

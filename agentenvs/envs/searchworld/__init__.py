@@ -1,0 +1,1 @@
+"""The rules, words and players of the search worlds."""

@@ -1,0 +1,64 @@
+"""What an answer is: how texts are compared, and how several answers in one text are told apart.
+
+Two texts are the same answer where they have the same words: NFKC, folded, punctuation and the articles *a*, *an* and
+*the* left out, as in SQuAD's evaluation (Rajpurkar et al. 2016), by tables that are the same on every Python. Nothing
+counts for being contained in something else.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Final
+from unicodedata import ucd_3_2_0 as ucd
+
+from agentenvs.core.search import Tokenizer
+
+NONE: Final = ("none", "unanswerable")
+"""What may be said, alone, where nothing answers the question; an empty list says the same."""
+
+MOST_GIVEN: Final = 20
+"""Answers beyond this many make an answer none at all."""
+
+_ARTICLES: Final = frozenset(("a", "an", "the"))
+_WORDS: Final = Tokenizer().words
+_BREAKS: Final = re.compile(r"[;\n]")
+
+
+def normalise(text: str) -> str:
+    """Return the words of an answer, folded, without articles."""
+    return " ".join(word for word in _WORDS(ucd.normalize("NFKC", text)) if word not in _ARTICLES)
+
+
+def normalised(texts: object) -> tuple[str, ...]:
+    """Return different answers in the order given; ``none`` alone is no answer, what is no text is left out."""
+    listed = texts if isinstance(texts, list | tuple) else ()
+    found = dict.fromkeys(normalise(text) for text in listed if isinstance(text, str))
+    found.pop("", None)
+    given = tuple(found)
+    return () if len(given) == 1 and given[0] in NONE else given
+
+
+def split(text: str, comma: bool = False) -> list[str]:
+    """Return the answers that one text gives: a JSON list of strings, or parts between semicolons or lines.
+
+    Args:
+        text: What was said.
+        comma: Whether commas part answers, too.
+    """
+    said = text.strip()
+    if said.startswith("["):
+        try:
+            form = json.loads(said)
+        except (ValueError, RecursionError):
+            form = None
+        if isinstance(form, list) and all(isinstance(item, str) for item in form):
+            return form
+    parts = _BREAKS.split(said.replace(",", ";") if comma else said)
+    return [part.strip() for part in parts if part.strip()]
+
+
+def holds(text: str, answer: str) -> bool:
+    """Return whether the words of an answer stand in a text, one after another."""
+    wanted = normalise(answer)
+    return bool(wanted) and f" {wanted} " in f" {normalise(text)} "
