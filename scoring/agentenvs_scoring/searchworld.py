@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from agentenvs.core.canon import JSON
 from agentenvs.core.verdict import Ending, Verdict
-from agentenvs_scenarios.searchworld.answers import MOST_GIVEN, normalise, normalised
+from agentenvs_scenarios.searchworld.answers import MOST_PAID, normalise, normalised
 from agentenvs_scenarios.searchworld.model import Scenario
 
 RULES: Final = ("exact", "f1")
@@ -36,7 +36,7 @@ class _Match(NamedTuple):
         """Return the harmonic mean of precision and recall of the set; too long a list is worth nothing."""
         if not self.given and not self.wanted:
             return 1.0
-        if self.given > MOST_GIVEN or not self.right:
+        if self.given > MOST_PAID or not self.right:
             return 0.0
         return 2.0 * self.right / (self.given + self.wanted)
 

@@ -1,4 +1,4 @@
-"""The environments the contract is tested on: the three fixtures and the household in its three profiles."""
+"""The environments the contract is tested on: the three fixtures, the household and the search worlds."""
 
 from __future__ import annotations
 
@@ -68,12 +68,25 @@ _CLERK = [
     {"message": "Hm."},
 ]
 
+_SEARCH = [
+    {"tool": "search", "arguments": {"query": "who was born in the year 400", "k": 2}},
+    "search: laurels and banners",
+    "nonsense",
+    "<think>Hm.</think><search>the purse of somebody</search>",
+    {"tool": "read", "arguments": {"article": "no such"}},
+    {"message": "hello"},
+    {"tool": "search", "arguments": {"query": "", "k": 2}},
+    "read: ",
+]
+
 CASES = [
     *(
         Case(f"household-{profile}", "household", {"profile": profile, "admissible": True}, "builtin", _HOUSE)
         for profile in ("compat", "original", "native")
     ),
     Case("household-shaped", "household", {"shaping": True, "text": "0.3"}, "builtin", _HOUSE),
+    Case("searchworld", "searchworld", {"people": "500"}, "train", _SEARCH),
+    Case("searchworld-tags", "searchworld", {"people": "500", "dialect": "tags", "noise": 30}, "train", _SEARCH),
     Case("ledger", "ledger", {}, "train", _LEDGER),
     Case("slow_tool", "slow_tool", {}, "train", _SLOW),
     Case("clerk", "clerk", {}, "train", _CLERK),

@@ -25,7 +25,7 @@ from agentenvs.harness.policies import resolve  # noqa: E402
 from agentenvs.harness.rollout import play  # noqa: E402
 from tests.envs.fixtures import register_fixtures  # noqa: E402
 
-SLUGS = ("household", "ledger", "slow_tool", "clerk")
+SLUGS = ("household", "searchworld", "ledger", "slow_tool", "clerk")
 SPLITS = {"household": {"builtin": "", "train": "generated-"}}
 """Split -> prefix in file names, where it is not the default split alone."""
 
@@ -42,6 +42,14 @@ WALKS: dict[str, list[Any]] = {
         "go to drawer 1",
         "open drawer 1",
         "take nothing 1 from drawer 1",
+    ],
+    "searchworld": [
+        *_JUNK,
+        "search: who was born in the year 400",
+        {"tool": "search", "arguments": {"query": "laurels and banners", "k": 2}},
+        "<think>Hm.</think><search>the purse of somebody</search>",
+        "read: no such article",
+        "answer: Nobody; Somebody",
     ],
     "ledger": [
         *_JUNK,

@@ -75,14 +75,14 @@ def parse_text(text: object, results: int, comma: bool = False) -> Command | str
     if not isinstance(text, str):
         return UNKNOWN_COMMAND
     if "<" in text and (tag := _TAGS.search(_THOUGHTS.sub("", text))):
-        return _answer(split(tag[2], comma)) if tag[1] == "answer" else _search(tag[2], results, tags=True)
+        return _said(tag[2], comma) if tag[1] == "answer" else _search(tag[2], results, tags=True)
     line = _LINE.fullmatch(text.strip())
     if line is None:
         return UNKNOWN_COMMAND
     verb, rest = line[1].lower(), line[2].strip()
     if verb == "search":
         return _search(rest, USUAL_RESULTS)
-    return _read(rest) if verb == "read" else _answer(split(rest, comma))
+    return _read(rest) if verb == "read" else _said(rest, comma)
 
 
 def parse_call(tool: object, arguments: object) -> Command | str:
@@ -104,7 +104,7 @@ def parse_call(tool: object, arguments: object) -> Command | str:
 
 def clean_query(text: str) -> str:
     """Return a query as the engine reads it: NFKC, what is no visible character as a blank, cut."""
-    plain = "".join(" " if ucd.category(sign)[0] == "C" else sign for sign in text[: 8 * MAX_QUERY])
+    plain = "".join(" " if ucd.category(sign)[0] in "CZ" else sign for sign in text[: 8 * MAX_QUERY])
     return " ".join(ucd.normalize("NFKC", plain).split())[:MAX_QUERY].rstrip()
 
 
@@ -124,6 +124,12 @@ def _search(text: str, k: int, tags: bool = False) -> Command | str:
 def _read(text: str) -> Command | str:
     name = text.strip()
     return Read(name) if 0 < len(name) <= MAX_NAME else BAD_ARGUMENTS
+
+
+def _said(text: str, comma: bool) -> Command | str:
+    """Return the answer in a text; who means that there is none says so."""
+    answers = split(text, comma)
+    return _answer(answers) if answers else BAD_ARGUMENTS
 
 
 def _answer(answers: list[Any]) -> Command | str:

@@ -23,7 +23,7 @@ from agentenvs.core.search.bundle import Bundle
 from agentenvs.core.spec import EnvSpec
 from agentenvs.core.streams import derive, scenario_key
 from agentenvs.envs.searchworld.library import TOKENIZER, Library
-from agentenvs_scenarios.searchworld.build import Built, build
+from agentenvs_scenarios.searchworld.build import Built, build, generator
 from agentenvs_scenarios.searchworld.ladder import catalogue
 from agentenvs_scenarios.searchworld.programs import Names
 from agentenvs_scenarios.searchworld.reader import Reader
@@ -167,7 +167,8 @@ def item(place: Place) -> Item:
         _indexed(made).save(folder / _INDEX)
         progress("done", 2, 2)
 
-    return Item("universe", {"split": place.split, "number": place.number, "people": place.people}, make)
+    key = {"split": place.split, "number": place.number, "people": place.people, "generator": generator()}
+    return Item("universe", key, make)
 
 
 def _opened(spec: EnvSpec, place: Place, given: str | None) -> Holding:

@@ -9,25 +9,26 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
+from functools import lru_cache
 from typing import Final
 from unicodedata import ucd_3_2_0 as ucd
-
-from agentenvs.core.search import Tokenizer
 
 NONE: Final = ("none", "unanswerable")
 """What may be said, alone, where nothing answers the question; an empty list says the same."""
 
 MOST_GIVEN: Final = 20
-"""Answers beyond this many make an answer none at all."""
+"""An answer with more is none."""
+MOST_PAID: Final = 10
+"""An answer with more is worth nothing, however many of them are right."""
 
 _ARTICLES: Final = frozenset(("a", "an", "the"))
-_WORDS: Final = Tokenizer().words
 _BREAKS: Final = re.compile(r"[;\n]")
 
 
 def normalise(text: str) -> str:
     """Return the words of an answer, folded, without articles."""
-    return " ".join(word for word in _WORDS(ucd.normalize("NFKC", text)) if word not in _ARTICLES)
+    return " ".join(word for word in _words()(ucd.normalize("NFKC", text)) if word not in _ARTICLES)
 
 
 def normalised(texts: object) -> tuple[str, ...]:
@@ -62,3 +63,10 @@ def holds(text: str, answer: str) -> bool:
     """Return whether the words of an answer stand in a text, one after another."""
     wanted = normalise(answer)
     return bool(wanted) and f" {wanted} " in f" {normalise(text)} "
+
+
+@lru_cache(maxsize=1)
+def _words() -> Callable[[str], list[str]]:
+    from agentenvs.core.search import Tokenizer  # brings numpy, which whoever only lists environments goes without
+
+    return Tokenizer().words

@@ -6,11 +6,13 @@ universe are :mod:`agentenvs_scenarios.searchworld.articles`' work.
 
 from __future__ import annotations
 
+from importlib import resources
 from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from agentenvs.core.canon import sha256
 from agentenvs_scenarios.searchworld.articles import Facts, Words, write
 from agentenvs_scenarios.searchworld.draws import Draws, Ints, zipf
 from agentenvs_scenarios.searchworld.schema import TYPES, Attribute, Kind, Relation, schema
@@ -22,8 +24,18 @@ SIZES: Final = (500, 5_000, 50_000)
 
 LEAST: Final = 100
 
+GENERATION: Final = 1
+"""Raised where the code below, or what it uses, makes another universe of a key."""
+
 _YOUNGEST, _OLDEST = 18, 45
 """Years that somebody drawn as ``older`` is older."""
+
+
+def generator() -> str:
+    """Return a name for what universes are built by: another one where they may come out differently."""
+    tables = resources.files("agentenvs_scenarios.searchworld")
+    data = b"".join(tables.joinpath(name).read_bytes() for name in ("tables.toml", "real_words.txt"))
+    return f"{GENERATION}-{sha256(data)[:16]}"
 
 
 class Built(NamedTuple):

@@ -40,6 +40,8 @@ class Probe:
     """Makes the policy; takes the actions of a winning solution, which it may use or abuse."""
     ceiling: float = 0.0
     """The most it may earn in an episode."""
+    average: float | None = None
+    """The most it may earn in the mean of a split, where a single episode may be luck; None where none may."""
     options: Mapping[str, JSON] = field(default_factory=dict)
     """Options of the environment it needs to bite."""
     open_in: tuple[str, ...] = ()
