@@ -98,9 +98,9 @@ class Retrieval:
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
-        """Keep an instance of each environment, which has its libraries open."""
+        """Keep an instance of each environment; the library of the short addresses is open before anybody asks."""
         try:
-            self._ready()
+            await self._first()
             yield
         finally:
             for env in self._envs.values():
@@ -149,12 +149,16 @@ class Retrieval:
         if wanted is not None and wanted not in envs:
             raise ProblemError("env_unknown", f"this server hosts: {', '.join(envs)}")
         parts = [call.names[name] for name in ("library", "part") if name in call.names]
-        for slug in envs if wanted is None else [wanted]:
-            name = "/".join(parts) or next(iter(envs[slug].libraries()), None)
-            found = None if name is None else await self._opened(slug, name)
-            if found is not None:
-                return found
-        raise ProblemError("library_unknown")
+        found = await self._first() if wanted is None else await self._opened(wanted, "/".join(parts))
+        if found is None:
+            raise ProblemError("library_unknown")
+        return found
+
+    async def _first(self) -> Library | None:
+        for slug, env in self._ready().items():
+            for name in env.libraries()[:1]:
+                return await self._opened(slug, name)
+        return None
 
     async def _opened(self, slug: str, name: str) -> Library | None:
         found = self._open.get((slug, name))
