@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,7 +18,12 @@ if TYPE_CHECKING:
 def add_to(app: typer.Typer) -> None:
     """Add the verbs."""
     app.command("list", epilog=arguments.examples("list", "list --json"))(list_envs)
-    shown = arguments.examples("info household", "info household --data json_2.1.1", "info household --json")
+    shown = arguments.examples(
+        "info household",
+        "info household --data json_2.1.1",
+        "info household --json",
+        "info searchworld --seed 7 -o people=500",
+    )
     app.command("info", epilog=shown)(info)
 
 
@@ -43,6 +48,10 @@ def info(
     env: arguments.Env,
     data: arguments.Data = None,
     option: arguments.Option = [],  # noqa: B006 - typer reads the default
+    split: arguments.Split = None,
+    seed: Annotated[
+        int | None, typer.Option("--seed", help="Tell one scenario, answer and all: its seed, or index in the split.")
+    ] = None,
     url: arguments.Url = None,
     as_json: arguments.Json = False,
     quiet: arguments.Quiet = False,
@@ -51,6 +60,9 @@ def info(
     """Show what an environment says of itself: splits, actions, options, budgets, capabilities, players."""
     made = making.make(env, option, data, url)
     try:
+        if seed is not None:
+            _tell(made, split or made.spec.default_split, seed, as_json)
+            return
         if as_json:
             splits = {name: {"size": split.size, "panel": split.panel} for name, split in made.splits().items()}
             console.result({**made.spec.to_json(), "found_splits": splits})
@@ -59,6 +71,28 @@ def info(
     finally:
         made.close()
     console.message(f"Play it: agentenvs play {made.spec.slug}{f' --url {url}' if url else ''}")
+
+
+def _tell(env: Playable, split: str, seed: int, as_json: bool) -> None:
+    """Print a scenario in words.
+
+    Raises:
+        ConfigError: The environment has none for it, or is behind a server.
+        SplitError: No such scenario.
+    """
+    from agentenvs.core.environment import Environment
+    from agentenvs.core.errors import ConfigError
+    from agentenvs.core.task import TaskRef
+
+    if not isinstance(env, Environment):
+        raise ConfigError("a server tells nobody what its scenarios hold", fix="leave out --url")
+    text = env.describe(TaskRef(split, seed))
+    if not text:
+        raise ConfigError(f"{env.spec.id} has no words for its scenarios", fix=f"agentenvs play {env.spec.slug}")
+    if as_json:
+        console.result({"split": split, "index": seed, "description": text})
+    else:
+        console.out().print(console.safe(text), markup=False, highlight=False, soft_wrap=True)
 
 
 def _show(env: Playable) -> None:

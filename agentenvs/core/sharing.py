@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from agentenvs.core.library import Library
     from agentenvs.core.prepared import Item
+    from agentenvs.core.task import TaskRef
 
 
 class Sharing:
@@ -26,6 +27,17 @@ class Sharing:
             splits: The splits it is made for; where empty, those whose number of scenarios is finite.
         """
         return ()
+
+    def describe(self, ref: TaskRef) -> str:
+        """Return a scenario in words, answer and all, for authors and auditors; empty where there are none.
+
+        Args:
+            ref: Its address.
+
+        Raises:
+            SplitError: No such scenario.
+        """
+        return ""
 
     def warm(self) -> None:
         """Open what all episodes share, so that the first is as fast as any. A server is not ready before."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 
-def test_list_names_the_household(cli):
+def test_list_names_the_household(cli, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "300")
     ran = cli("list")
     assert ran.code == 0
     for part in ("agentenvs/Household-v0", "household", "builtin (12)", "forkable", "execution inline"):
@@ -41,6 +42,22 @@ def test_info_of_an_environment_that_promises_less(cli):
     ran = cli("info", "slow_tool")
     assert "execution process (0.5 s a step)" in ran.out
     assert "endless" in ran.out
+
+
+def test_info_tells_a_scenario_in_words(cli):
+    ran = cli("info", "searchworld", "--seed", "7", "-o", "people=500")
+    for part in ("a universe of 500 people", "relations", "question ", "proof", "articles it rests on"):
+        assert part in ran.out
+    told = cli("info", "searchworld", "--seed", "7", "-o", "people=500", "--json").json
+    assert told["description"] == ran.out.rstrip("\n")
+    assert (told["split"], told["index"]) == ("train", 7)
+
+
+def test_info_of_a_scenario_that_has_no_words(cli):
+    ran = cli("info", "household", "--seed", "7")
+    assert ran.code == 2
+    assert "agentenvs/Household-v0 has no words for its scenarios" in ran.err
+    assert cli("info", "searchworld", "--split", "dev", "--seed", "300").code == 2
 
 
 def test_info_finds_the_splits_of_a_data_folder(cli, shared_data):

@@ -53,6 +53,8 @@ def _proof(shelf: UniverseShelf, program: Program) -> Iterator[str]:
     for part in program[1:]:
         if isinstance(part, tuple) and part and part[0] in _PARTS:
             yield from _proof(shelf, part)
+    if program[0] == "entity":
+        return
     found = programs.run(shelf.universe, shelf.names, program).values
     yield f"{_wording(program)} = {', '.join(found) or 'nobody and nothing'}"
 

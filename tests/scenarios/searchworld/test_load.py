@@ -1,0 +1,174 @@
+"""The field's files become corpora: PhantomWiki, HotpotQA, 2WikiMultihopQA, MuSiQue and fixed collections."""
+
+import base64
+import gzip
+import hashlib
+import json
+
+import pytest
+
+from agentenvs.core.errors import DataError
+from agentenvs_scenarios.searchworld.load import find_corpora, load
+
+HOTPOT = {
+    "_id": "h1",
+    "question": "Which is older, Red or Blue?",
+    "answer": "Red",
+    "type": "comparison",
+    "level": "hard",
+    "supporting_facts": [["Red", 0], ["Blue", 1]],
+    "context": [["Red", ["Red is old.", " Very old."]], ["Green", ["Green is green."]], ["Blue", ["Blue is new."]]],
+}
+HUB = {
+    **HOTPOT,
+    "supporting_facts": {"title": ["Red"], "sent_id": [0]},
+    "context": {"title": ["Red", "Pink"], "sentences": [["Red is old.", " Very old."], ["Pink."]]},
+}
+WIKI2 = {**HOTPOT, "type": "compositional", "evidences": [["Red", "older than", "Blue"]], "answer_id": "Q1"}
+MUSIQUE = {
+    "id": "3hop1__1_2_3",
+    "question": "Who?",
+    "answer": "Ann",
+    "answer_aliases": ["Anna", "Ann"],
+    "answerable": True,
+    "question_decomposition": [],
+    "paragraphs": [
+        {"idx": 0, "title": "A", "paragraph_text": "A text.", "is_supporting": True},
+        {"idx": 1, "title": "A", "paragraph_text": "Another text.", "is_supporting": False},
+    ],
+}
+
+
+def corpus(tmp_path, name="", **files):
+    for file, content in files.items():
+        path = tmp_path / file.replace("__", ".")
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    sources = {source.name: source for source in find_corpora(tmp_path)}
+    return load(sources[name] if name else next(iter(sources.values())))
+
+
+def lines(*rows):
+    return "\n".join(map(json.dumps, rows))
+
+
+def test_hotpotqa_in_both_layouts(tmp_path):
+    made = corpus(tmp_path, dev__json=json.dumps([HOTPOT, HUB]))
+    assert made.articles == (
+        ("Red", "Red is old. Very old."),
+        ("Green", "Green is green."),
+        ("Blue", "Blue is new."),
+        ("Pink", "Pink."),
+    )
+    first, second = made.questions
+    assert (first.kind, first.hops, first.answers, first.supports) == ("comparison", 2, (("Red",),), (0, 2))
+    assert second.supports == (0,)
+    assert (made.name, made.comma) == ("dev", False)
+
+
+def test_2wikimultihopqa(tmp_path):
+    made = corpus(tmp_path, dev__json=json.dumps([WIKI2]))
+    assert made.questions[0].kind == "compositional"
+
+
+def test_musique(tmp_path):
+    unanswerable = {**MUSIQUE, "id": "2hop__x", "answerable": False}
+    made = corpus(tmp_path, musique_full__jsonl=lines(MUSIQUE, unanswerable))
+    assert made.articles == (("A", "A text."), ("A", "Another text."))
+    assert made.questions[0].answers == (("Ann", "Anna"),)
+    assert [asked.hops for asked in made.questions] == [3, 2]
+    assert made.questions[0].supports == (0,)
+    assert made.questions[1].answers == ()
+    assert made.find("A") == 0
+
+
+def test_a_fixed_collection(tmp_path):
+    documents = lines(
+        {"id": "d0", "contents": '"Red"\nRed is old.'},
+        {"docid": 1, "title": "Blue", "text": "Blue is new.", "url": "u"},
+        {"_id": "d2", "url": "http://green", "text": "Green."},
+    )
+    asked = lines(
+        {"query_id": 1, "query": "Which is old?", "answer": "Red", "gold_docs": ["d0", "d9"]},
+        {"question": "Who?", "golden_answers": ["Ann", "Anna"], "data_source": "nq", "supports": ["1"]},
+    )
+    made = corpus(tmp_path, corpus__jsonl=documents, questions__jsonl=asked)
+    assert made.articles == (("Red", "Red is old."), ("Blue", "Blue is new."), ("http://green", "Green."))
+    assert [row.supports for row in made.questions] == [(0,), (1,)]
+    assert made.questions[1].answers == (("Ann", "Anna"),)
+    assert [row.kind for row in made.questions] == ["open", "nq"]
+
+
+def test_questions_that_bring_their_documents(tmp_path):
+    row = {
+        "query": "Which is old?",
+        "answer": "Red",
+        "gold_docs": [{"docid": "a", "text": "Red\nis old."}],
+        "evidence_docs": [{"docid": "a", "text": "Red\nis old."}, {"docid": "b", "text": "Blue\nis new."}],
+        "negative_docs": [{"docid": "c", "text": "Green\nis green."}],
+    }
+    made = corpus(tmp_path, questions__jsonl=lines(row))
+    assert [title for title, _ in made.articles] == ["Red", "Blue", "Green"]
+    assert made.questions[0].supports == (0, 1)
+
+
+def test_encrypted_rows_are_read_with_the_canary_beside_them(tmp_path):
+    def hidden(text):
+        key = hashlib.sha256(b"canary words").digest()
+        data = bytes(byte ^ key[place % 32] for place, byte in enumerate(text.encode()))
+        return base64.b64encode(data).decode()
+
+    row = {
+        "problem": hidden("Which of these is the oldest of them all?"),
+        "answer": hidden("Red"),
+        "canary": "canary words",
+    }
+    made = corpus(tmp_path, corpus__jsonl=lines({"id": "a", "contents": "Red\nold"}), questions__jsonl=lines(row))
+    assert made.questions[0].sentence == "Which of these is the oldest of them all?"
+    assert made.questions[0].answers == (("Red",),)
+
+
+def test_phantomwiki_as_it_is_handed(shared_data):
+    folder = shared_data / "searchworld"
+    (source,) = find_corpora(folder)
+    made = load(source)
+    assert (made.name, len(made), len(made.questions), made.comma) == ("phantom_wiki_n50_d10", 50, 200, True)
+    asked = made.questions[0]
+    assert asked.sentence.startswith("Who is the parent of the friend of the great-grandmother of the person")
+    assert len(asked.answers) == 8
+    assert "Dominique Smock" in [made.title(number) for number in asked.supports]
+    assert made.text(0).startswith("# Aida Wang")
+    assert sum(asked.kind == "count" for asked in made.questions) == 70
+    assert load(source).panel == made.panel
+
+
+def test_gzipped_files_and_folders_of_corpora(tmp_path):
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        data = lines({**MUSIQUE, "question": name}).encode()
+        (tmp_path / name / f"{name}.jsonl.gz").write_bytes(gzip.compress(data))
+    assert [source.name for source in find_corpora(tmp_path)] == ["one", "two"]
+
+
+@pytest.mark.parametrize(
+    ("files", "why"),
+    [
+        ({}, "there is no corpus in it"),
+        ({"x__json": "{"}, "is no JSON"),
+        ({"x__jsonl": '{"paragraphs": []}'}, "cannot be used"),
+        ({"x__jsonl": "{}\n{"}, "cannot be used"),
+        ({"x__json": "[]"}, "there is no question in it"),
+        ({"x__json": '[{"question": 7, "answer": "x", "context": []}]'}, "cannot be used"),
+        ({"x__json__gz": "not gzip"}, "cannot be read"),
+        ({"x__json": b"\xff\xfe"}, "cannot be read"),
+        ({"questions__jsonl": '{"question": "x"}'}, "golden_answers or answers or answer or target"),
+        ({"a__json": "[]", "a__jsonl": ""}, "two corpora are called 'a'"),
+    ],
+)
+def test_what_is_no_corpus_is_refused(tmp_path, files, why):
+    with pytest.raises(DataError, match=why):
+        corpus(tmp_path, **files)
+
+
+def test_a_folder_that_is_not_there(tmp_path):
+    with pytest.raises(DataError, match="cannot be read"):
+        find_corpora(tmp_path / "nowhere")
