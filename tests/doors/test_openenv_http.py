@@ -153,6 +153,9 @@ def test_alone_it_is_the_only_door(serve):
             assert http.get(path).status_code == 404
         assert http.post("/v1/sessions", json={"env": "household", "key": "k"}).status_code == 404
         assert http.post("/v1/steps", json={"items": []}).status_code == 404
+        name = http.post("/reset", json={}).headers["x-session-id"]
+        step = {"episode": "ep", "turn": 1, "action": "look"}
+        assert http.post(f"/v1/sessions/{name}/step", json=step).json()["code"] == "route_unknown"
         assert http.post("/create_session").status_code == 404
         assert http.post("/reset", json={"split": "sealed"}).json()["code"] == "sealed_closed"
         assert http.post("/reset", json={}).status_code == 200

@@ -71,7 +71,6 @@ def manifest(subject: Subject) -> dict[str, Any]:
         "version": spec.release,
         "type": "space",
         "runtime": "fastapi",
-        "app": "agentenvs_servers.asgi:app",
         "port": PORT,
         "validation": {
             "reward": {"range": [low, high], "oracle_tolerance": 0.0, "floor_margin": margin_of(subject)},

@@ -24,7 +24,7 @@ from agentenvs_servers.asgi import address_of
 from agentenvs_servers.doors import toolbox
 from agentenvs_servers.doors.keys import tenant_of
 from agentenvs_servers.doors.routing import Call, Route, latin, world_of
-from agentenvs_servers.doors.seats import Standing, aimed, end, standing_of, text_of
+from agentenvs_servers.doors.seats import OVER, Standing, aimed, end, must_live, standing_of, text_of
 from agentenvs_servers.doors.tasks import Tasks
 from agentenvs_servers.dumping import dump
 from agentenvs_servers.hall import Hall
@@ -125,9 +125,14 @@ class OpenRewardStandard:
 
     async def ping(self, call: Call) -> Answer:
         """Keep the session alive; 404 says that it is gone."""
-        async with self._hall.using(await self._session(call)) as found:
-            if found.over is not None:
-                raise ProblemError("session_unknown", "it is over")
+        session = await self._session(call)
+        try:
+            async with self._hall.using(session) as found:
+                await must_live(found)
+        except ProblemError as problem:
+            if problem.code not in OVER:
+                raise
+            raise ProblemError("session_unknown", "it is over") from problem
         return Answer(200, b'{"status":"ok"}')
 
     async def delete(self, call: Call) -> Answer:

@@ -17,6 +17,7 @@ from agentenvs_servers.episodes import Episode
 from agentenvs_servers.hall import Hall
 from agentenvs_servers.keyring import Tenant
 from agentenvs_servers.problems import ProblemError
+from agentenvs_servers.sessions import Session
 from agentenvs_servers.wire import CreateBody, ResetBody, TaskBody
 from agentenvs_servers.worlds import World
 
@@ -152,7 +153,7 @@ class Seat:
             ProblemError: ``not_begun``, or it is over.
         """
         async with self._hall.using(self.must_have_begun()) as found:
-            found.must_be_open()
+            await must_live(found)
 
     async def leave(self) -> None:
         """End the session, where it has not ended."""
@@ -173,6 +174,19 @@ async def end(hall: Hall, session: str) -> bool:
             raise
         return False
     return True
+
+
+async def must_live(session: Session) -> None:
+    """Refuse a session that is over, also where another worker has ended it; its world is not made again for that.
+
+    Raises:
+        ProblemError: ``closed`` or ``expired``.
+    """
+    session.must_be_open()
+    if session.keeper is not None and session.keeper.journal.shared:
+        head = await session.keeper.head()
+        if head is None or head[0] != "open":
+            raise ProblemError("closed" if head is None else head[0])
 
 
 async def standing_of(episode: Episode) -> Standing:
