@@ -22,8 +22,14 @@ PAGES = Path(__file__).parents[2] / "docs" / "plugs"
 OPENENV = "AGENTENVS_PEER_PYTHON"
 OPENENV_CORE = "AGENTENVS_PEER_OPENENV_CORE"
 ORS = "AGENTENVS_PEER_ORS"
+TRL = "AGENTENVS_PEER_TRL"
 
-NEEDED = {OPENENV: "openenv 0.10", OPENENV_CORE: "openenv-core 0.3", ORS: "openreward 0.1"}
+NEEDED = {
+    OPENENV: "openenv 0.10",
+    OPENENV_CORE: "openenv-core 0.3",
+    ORS: "openreward 0.1",
+    TRL: "trl 1.16 and openreward",
+}
 
 pytestmark = pytest.mark.peer
 
@@ -54,6 +60,10 @@ def test_the_client_of_the_open_reward_standard_plays(server):
     assert "played" in run(peer(ORS), PEERS / "ors_client.py", server.url)
 
 
+def test_trl_reads_it_as_an_open_reward_spec(server):
+    assert "played" in run(peer(TRL), PEERS / "trl_spec.py", server.url)
+
+
 @pytest.mark.parametrize("variable", ["", OPENENV], ids=["mcp 2", "mcp 1"])
 def test_the_official_mcp_client_plays(server, variable):
     python = peer(variable) if variable else sys.executable
@@ -62,10 +72,14 @@ def test_the_official_mcp_client_plays(server, variable):
     assert "played" in run(python, PEERS / "mcp_client.py", *urls)
 
 
-@pytest.mark.parametrize(("page", "variable"), [("openenv", OPENENV), ("openenv", OPENENV_CORE), ("ors", ORS)])
-def test_the_examples_of_a_page_work_as_printed(server, page, variable):
+PRINTED = [("openenv", OPENENV, ""), ("openenv", OPENENV_CORE, ""), ("ors", ORS, "openreward"), ("ors", TRL, "trl")]
+
+
+@pytest.mark.parametrize(("page", "variable", "package"), PRINTED)
+def test_the_examples_of_a_page_work_as_printed(server, page, variable, package):
     python = peer(variable)
     found = [block for block in blocks(PAGES / f"{page}.md") if block.language == "python"]
-    assert found
-    for block in found:
+    mine = [block for block in found if f"from {package}" in block.text]
+    assert mine
+    for block in mine:
         run(python, "-c", re.sub(r"http://127\.0\.0\.1:8000", server.url, block.text))
