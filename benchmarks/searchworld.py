@@ -1,9 +1,9 @@
 """How fast the search worlds are: building universes, asking questions, searching, stepping, opening what is cached.
 
 Every figure is CPU time of one process; universes are built in a process of their own each, whose peak memory is
-reported too. Questions are timed with every gate, over whole decks; steps are walks of searches, articles and an answer,
-recorded first and played again, the best of several rounds. PhantomWiki (``pw-generate`` on the path) is run beside,
-where it is installed, at a size and depth that its Prolog can do in seconds.
+reported too. Questions are timed with every gate, over whole decks; steps are walks of searches, articles and an
+answer, recorded first and played again, the best of several rounds. PhantomWiki (``pw-generate`` on the path) is run
+beside, where it is installed, at a size and depth that its Prolog can do in seconds.
 
     python benchmarks/searchworld.py
     python benchmarks/searchworld.py --sizes 500 5000        # without the large one

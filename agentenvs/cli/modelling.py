@@ -29,7 +29,7 @@ Protocol: TypeAlias = Annotated[
     str,
     typer.Option(
         "--protocol",
-        help="Prompts, history, limit, parser: native, react, verl-agent, agentgym or agentbench.",
+        help="Prompts, history, limit, parser: native, react, verl-agent, agentgym, agentbench or search-r1.",
         autocompletion=completing.protocols,
         rich_help_panel=_PANEL,
     ),

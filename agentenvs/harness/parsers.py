@@ -22,6 +22,8 @@ BLEU_THRESHOLD = 0.01
 """AgentBench plays the nearest admissible command where its score is above this."""
 
 _CJK = re.compile("[\u4e00-\u9fff]")
+_THOUGHTS = re.compile(r"<think>.*?</think>", re.DOTALL)
+_SEARCH_TAGS = re.compile(r"<(search|answer)>(.*?)(?:(</\1>)|\Z)", re.DOTALL)
 _ACTION = "Action:"
 _EOS = "</s>"
 
@@ -97,6 +99,19 @@ def agentgym(text: str, admissible: Sequence[str] = ()) -> Parsed:
     return Parsed(action.strip(), None, repaired)
 
 
+def search_r1(text: str, admissible: Sequence[str] = ()) -> Parsed:
+    """Read the first ``<search>`` or ``<answer>`` outside of thoughts, with what it holds, and play it in its tags.
+
+    A tag that is not closed holds the rest of the reply: endpoints cut the stop word off. Source:
+    ``search_r1/llm_agent/generation.py``, ``postprocess_predictions``.
+    """
+    match = _SEARCH_TAGS.search(_THOUGHTS.sub("", text))
+    if match is None:
+        return Parsed(None, "no_tags")
+    tag, content = match[1], match[2].strip()
+    return Parsed(f"<{tag}>{content}</{tag}>", None if match[3] else "unclosed_tag")
+
+
 def agentbench(argument: str, admissible: Sequence[str] = ()) -> Parsed:
     """Match the tool's argument to the nearest admissible command, the original's rule.
 
@@ -119,6 +134,7 @@ PARSERS: dict[str, Parser] = {
     "verl-agent": verl_agent,
     "agentgym": agentgym,
     "agentbench": agentbench,
+    "search-r1": search_r1,
 }
 
 

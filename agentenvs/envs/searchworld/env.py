@@ -120,6 +120,11 @@ class SearchWorldEnv(Environment):
                 count = split.size // split.questions if split.size else _PREPARED_OF_TRAIN
                 yield from (item(Place(name, number, int(options["people"]))) for number in range(count))
 
+    def warm(self) -> None:
+        """Open the first universe of the default split, or of what was handed over."""
+        for name in [*list(self._corpora)[:1], f"{SPEC.default_split}/0"][:1]:
+            self.library(name)
+
     def libraries(self) -> tuple[str, ...]:
         """Return the names of the universes and corpora that may be searched without an episode."""
         open_splits = {name: split for name, split in catalogue().splits.items() if not split.sealed}

@@ -108,5 +108,5 @@ def required(found: bool, path: object, why: str) -> None:
     """
     if not found:
         raise DataError(
-            f"{path} cannot be used", why=why, fix="see docs/envs/searchworld.md for the formats that are read"
+            f"{path} cannot be used", why=why, fix="see docs/searchworld.md for the formats that are read"
         )
