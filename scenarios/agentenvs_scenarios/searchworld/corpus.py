@@ -107,6 +107,4 @@ def required(found: bool, path: object, why: str) -> None:
         DataError: ``found`` is false.
     """
     if not found:
-        raise DataError(
-            f"{path} cannot be used", why=why, fix="see docs/searchworld.md for the formats that are read"
-        )
+        raise DataError(f"{path} cannot be used", why=why, fix="see docs/searchworld.md for the formats that are read")
