@@ -55,6 +55,7 @@ def test_nonsense_costs_a_turn_and_is_no_error(server, junk):
         ('{"type": "reset", "more": 3}', "VALIDATION_ERROR"),
         ('{"type": "reset", "data": {"seed": false}}', "VALIDATION_ERROR"),
         ('{"type": "reset", "data": {"split": "none"}}', "VALIDATION_ERROR"),
+        ('{"type": "reset", "data": {"split": "%s"}}' % ("x" * 300), "VALIDATION_ERROR"),
         ('{"type": "reset", "data": {"split": "few", "index": 9}}', "VALIDATION_ERROR"),
         ('{"type": "reset", "data": {"limit": "often"}}', "VALIDATION_ERROR"),
         ('{"type": "reset", "data": {"limit": []}}', "VALIDATION_ERROR"),

@@ -228,7 +228,7 @@ def aimed(
     if number is None:
         number = secrets.randbelow(MOST_SEED if size is None else max(size, 1)) if seed is None else seed
         number = number if size is None else number % max(size, 1)
-    task = TaskBody(split=name, index=number)
+    task = TaskBody(split=name[:200], index=number)  # a longer name is none in any case
     world.ref(task)
     return task, number
 
