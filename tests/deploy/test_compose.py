@@ -7,6 +7,7 @@ import os
 import secrets
 import subprocess
 import sys
+import time
 
 import httpx
 import pytest
@@ -29,14 +30,16 @@ class Project:
 
     def __init__(self):
         self.name = f"agentenvs-test-{secrets.token_hex(3)}"
-        household, proxy = free_ports(2)
+        household, searchworld, proxy = free_ports(3)
         self.url, self.proxy = f"http://127.0.0.1:{household}", f"http://127.0.0.1:{proxy}"
+        self.searchworld = f"http://127.0.0.1:{searchworld}"
         password = secrets.token_hex(8)
         self.variables = {
             "AGENTENVS_IMAGE": IMAGE,
             "AGENTENVS_TOKEN": TOKEN,
             "AGENTENVS_DEBIAN": BASE,
             "AGENTENVS_HOUSEHOLD_PORT": str(household),
+            "AGENTENVS_SEARCHWORLD_PORT": str(searchworld),
             "AGENTENVS_PROXY_PORT": str(proxy),
             "AGENTENVS_SUBNET": f"10.213.{100 + secrets.randbelow(100)}",
             "POSTGRES_PASSWORD": password,
@@ -82,6 +85,24 @@ def test_one_world(project):
         project.compose("up", "--no-build", "--wait", "--force-recreate", "household")
         assert env.step("inventory").observation.text
         assert env.turn == 2
+
+
+def test_a_world_that_is_prepared_first(project, record_property):
+    """Made once by a container of its own, read by the world's, which cannot write it, and is soon there again."""
+    project.compose("up", "--no-build", "--wait", "searchworld")
+    assert docker("wait", project.container("searchworld-prepare")) == "0"
+    name = project.container("searchworld")
+    assert command("docker", "exec", name, "touch", "/prepared/x", check=False).returncode == 1
+    assert docker("exec", name, "sh", "-c", "ls /data/cache 2>/dev/null || true") == ""
+    with RemoteEnv("searchworld", project.searchworld, token=TOKEN) as env:
+        env.reset()
+        assert env.step({"tool": "search", "arguments": {"query": "born"}}).observation.text
+        docker("kill", name)
+        began = time.monotonic()
+        docker("start", name)
+        until(lambda: ready(project.searchworld), "the world is back")
+        record_property("seconds until it was ready again", round(time.monotonic() - began, 2))
+        assert not env.step({"tool": "search", "arguments": {"query": "lives in"}}).terminated
 
 
 def test_a_journal_in_postgres(project):
