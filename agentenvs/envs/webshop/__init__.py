@@ -1,0 +1,1 @@
+"""The web shop's verbs and words: WebShop's text modes, exactly, and mended."""

@@ -1,0 +1,1 @@
+"""What the web shop is made of: products, goals, and where both come from."""

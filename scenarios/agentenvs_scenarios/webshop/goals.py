@@ -1,0 +1,144 @@
+"""Goals of loaded data: human ones, synthetic ones, and ones that a file has frozen.
+
+Their order is the original's, which shuffles with a fixed seed. Bounds, which the original draws without one, are drawn
+here from a stream named by product and goal, so that every process asks the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product as combinations
+from pathlib import Path
+from typing import Any, Final
+
+from agentenvs.core.canon import clean_text, digest
+from agentenvs.core.errors import DataError
+from agentenvs.core.streams import Stream
+from agentenvs_scenarios.webshop.files import find, read_rows, unpacked, unusable
+from agentenvs_scenarios.webshop.load import LoadedShop
+from agentenvs_scenarios.webshop.mersenne import Twister
+from agentenvs_scenarios.webshop.model import NO_BOUND, Goal, Product, Want
+
+SHUFFLE_SEED: Final = 233
+TEST: Final = 500
+DEV: Final = 1500
+"""The first goals are the test set, the next the development set, the rest is to train on."""
+
+_STEP: Final = 1000
+_LAST: Final = 99_000
+_BOUNDS: Final = b"agentenvs/webshop/bounds"
+
+
+@dataclass(frozen=True, slots=True)
+class GoalSplit:
+    """Goals under one name."""
+
+    name: str
+    description: str
+    goals: tuple[Goal, ...]
+
+    @property
+    def panel(self) -> str:
+        """SHA-256 over sentences and products, in order."""
+        return digest([[goal.sentence, goal.wants[0].product] for goal in self.goals])
+
+
+def goal_splits(folder: Path, shop: LoadedShop) -> dict[str, GoalSplit]:
+    """Return the splits of a data folder by name.
+
+    ``human`` and ``synthetic`` hold every goal in the original's order; of each that is long enough there are the
+    original's parts, ``human_test``, ``human_dev`` and ``human_train``. A file of frozen goals is a split by its name.
+
+    Raises:
+        DataError: A file of goals cannot be used.
+    """
+    found: dict[str, GoalSplit] = {}
+    for kind, made in (("human", human_goals(shop)), ("synthetic", synthetic_goals(shop))):
+        goals = list(made)
+        Twister(SHUFFLE_SEED).shuffle(goals)
+        for split in _parts(kind, goals):
+            found[split.name] = split
+    for path in find(folder).goals:
+        name = path.name.split(".")[0].replace("webshop_instructions", "goals").replace("-", "_")
+        frozen = tuple(_frozen(unpacked(row), path, shop) for row in read_rows(path))
+        if frozen:
+            found[name] = GoalSplit(name, f"goals of the file {path.name}", frozen)
+    if not found:
+        raise DataError(f"no goals are in {folder}", fix="add items_ins_v2*.json or items_human_ins*.json")
+    return found
+
+
+def _parts(kind: str, goals: list[Goal]) -> Iterator[GoalSplit]:
+    if goals:
+        yield GoalSplit(kind, f"the original's {kind} goals, in its order", tuple(goals))
+    if len(goals) > DEV:
+        for name, part in (("test", goals[:TEST]), ("dev", goals[TEST:DEV]), ("train", goals[DEV:])):
+            yield GoalSplit(f"{kind}_{name}", f"the original's {name} part of its {kind} goals", tuple(part))
+
+
+def human_goals(shop: LoadedShop) -> Iterator[Goal]:
+    """Yield a goal for each instruction that people wrote and that names an attribute, in order of the products."""
+    for number in range(len(shop)):
+        product = shop.product(number)
+        for at, written in enumerate(shop.notes[product.id]["human"]):
+            attributes = tuple(written["instruction_attributes"])
+            if attributes:
+                bound, words = _bound(product, f"human/{at}")
+                options = tuple(("", clean_text(value)) for value in written["instruction_options"])
+                sentence = clean_text(written["instruction"]).strip(".") + words
+                yield _goal(product, sentence, attributes, options, bound, pairs=False)
+
+
+def synthetic_goals(shop: LoadedShop) -> Iterator[Goal]:
+    """Yield a goal for each combination of options of each product that has an instruction."""
+    for number in range(len(shop)):
+        product = shop.product(number)
+        notes = shop.notes[product.id]
+        if notes["instruction"] is None:
+            continue
+        attributes = tuple(notes["instruction_attributes"])
+        bound, words = _bound(product, "synthetic")
+        groups = sorted(product.options, key=lambda group: group.name)
+        for values in combinations(*(group.values for group in groups)):
+            options = tuple((group.name, value) for group, value in zip(groups, values, strict=True))
+            named = ", and ".join(f"{name}: {value}" for name, value in options)
+            sentence = f"{clean_text(notes['instruction'])}{' with ' if named else ''}{named}{words}"
+            yield _goal(product, sentence, attributes, options, bound, pairs=True)
+
+
+def _bound(product: Product, name: str) -> tuple[int, str]:
+    """Return a bound in cents and its words: two of the next four multiples of ten dollars, the larger."""
+    above = [cents for cents in range(_STEP, _LAST + 1, _STEP) if cents > product.charged][:4]
+    if len(above) < 2:
+        return NO_BOUND, ""
+    bound = max(Stream(_BOUNDS, f"{product.id}/{name}").sample(above, 2))
+    return bound, f", and price lower than {bound // 100}.{bound % 100:02d} dollars"
+
+
+def _goal(
+    product: Product,
+    sentence: str,
+    attributes: tuple[str, ...],
+    options: tuple[tuple[str, str], ...],
+    bound: int,
+    *,
+    pairs: bool,
+) -> Goal:
+    want = Want(product.id, product.title, product.query, product.path, attributes, options, bound, pairs)
+    return Goal(sentence, (want,), kind="synthetic" if pairs else "human")
+
+
+def _frozen(row: Mapping[str, Any], path: Path, shop: LoadedShop) -> Goal:
+    try:
+        product = shop.product(shop.index(row["asin"]))
+        if product.id != row["asin"]:
+            raise ValueError(f"there is no product {row['asin']}")
+        options = row["goal_options"]
+        pairs = isinstance(options, Mapping)
+        chosen = tuple(options.items()) if isinstance(options, Mapping) else tuple(("", value) for value in options)
+        bound = min(round(float(row["price_upper"]) * 100), NO_BOUND)
+        sentence = clean_text(row["instruction_text"])
+        return _goal(product, sentence, tuple(row["attributes"]), chosen, bound, pairs=pairs)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise unusable(path, f"a goal: {error!r}") from error
