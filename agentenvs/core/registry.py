@@ -24,6 +24,7 @@ GROUP = "agentenvs.envs"
 _BUILT_IN = {
     "agentenvs/Household-v0": "agentenvs.envs.household.spec:SPEC",
     "agentenvs/SearchWorld-v0": "agentenvs.envs.searchworld.spec:SPEC",
+    "agentenvs/WebShop-v0": "agentenvs.envs.webshop.spec:SPEC",
 }
 
 _registered: dict[str, EnvSpec] = {}

@@ -1,0 +1,135 @@
+"""Shops at hand: the generated and the loaded ones that were used last, with their search, shared by all episodes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Hashable
+from functools import lru_cache
+from pathlib import Path
+from typing import Final, Generic, TypeVar
+
+from agentenvs.core.search import ENGLISH, Index, build
+from agentenvs.envs.webshop.rules import MOST_RESULTS, Profile
+from agentenvs_scenarios.webshop.files import find
+from agentenvs_scenarios.webshop.generated import GeneratedShop
+from agentenvs_scenarios.webshop.goals import GoalSplit, goal_splits
+from agentenvs_scenarios.webshop.load import LoadedShop, load_shop
+from agentenvs_scenarios.webshop.model import Scenario, Shop
+from agentenvs_scenarios.webshop.nouns import WORDS, Table, tag
+
+DATA_VARIABLE: Final = "WEBSHOP_DATA"
+
+K1: Final = 0.9
+B: Final = 0.4
+"""BM25 as the original's engine has it."""
+
+_MOST_SHOPS: Final = 4
+_MOST_QUERIES: Final = 4_096
+
+T = TypeVar("T")
+
+
+class Recent(Generic[T]):
+    """The values made last, by key.
+
+    Args:
+        size: How many are kept.
+    """
+
+    __slots__ = ("_size", "_values")
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._values: dict[Hashable, T] = {}
+
+    def get(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Return the value of a key; made now, where it is not kept."""
+        values = self._values
+        value = values.get(key)
+        if value is None:
+            value = values[key] = make()
+            if len(values) > self._size:
+                values.pop(next(iter(values)), None)
+        return value
+
+
+class Search:
+    """The search of a shop: the products a query finds, best first, at most :data:`MOST_RESULTS`.
+
+    Args:
+        index: The BM25 index of the shop's documents, numbered as the products are.
+    """
+
+    def __init__(self, index: Index) -> None:
+        self.index = index
+        self._found: Recent[tuple[int, ...]] = Recent(_MOST_QUERIES)
+
+    def __call__(self, query: str) -> tuple[int, ...]:
+        """Return the indices of the products found."""
+        return self._found.get(query, lambda: tuple(hit.number for hit in self.index.search(query, MOST_RESULTS)))
+
+
+_generated: Recent[GeneratedShop] = Recent(_MOST_SHOPS)
+_searches: Recent[Search] = Recent(_MOST_SHOPS)
+
+
+def data_folder(option: str | None) -> Path | None:
+    """Return the data folder a caller asked for, else ``$WEBSHOP_DATA``, else None."""
+    folder = option or os.environ.get(DATA_VARIABLE)
+    return Path(folder) if folder else None
+
+
+def generated_shop(seed: int, size: int) -> GeneratedShop:
+    """Return a generated shop."""
+    return _generated.get((seed, size), lambda: GeneratedShop(seed, size))
+
+
+def loaded_shop(folder: Path, rows: int | None) -> tuple[LoadedShop, dict[str, GoalSplit]]:
+    """Return the shop of a data folder and its goals by split; read once while the files stay as they are.
+
+    Raises:
+        DataError: The folder is of no use.
+    """
+    return _loaded(folder, rows, find(folder).stamp())
+
+
+@lru_cache(maxsize=_MOST_SHOPS)
+def _loaded(folder: Path, rows: int | None, stamp: Hashable) -> tuple[LoadedShop, dict[str, GoalSplit]]:
+    shop = load_shop(folder, rows)
+    return shop, goal_splits(folder, shop)
+
+
+def loaded_scenario(shop: LoadedShop, split: GoalSplit, index: int, profile: Profile, prepared: str) -> Scenario:
+    """Return a scenario of loaded data.
+
+    Raises:
+        DataError: The profile ``original`` has no table of title nouns.
+    """
+    goal = split.goals[index]
+    name = f"{split.name}/{index}"
+    if profile == "native":
+        return Scenario(name, shop, goal, "exact")
+    return Scenario(name, shop, goal, "formula", table_of(shop, prepared) if profile == "original" else WORDS)
+
+
+def search_of(shop: Shop, prepared: str = "") -> Search:
+    """Return the search of a shop."""
+    return _searches.get(shop.digest, lambda: Search(index_of(shop)))
+
+
+def table_of(shop: LoadedShop, prepared: str = "") -> Table:
+    """Return the table of title nouns of a loaded shop.
+
+    Raises:
+        DataError: It was not made.
+    """
+    return _tables.get(shop.digest, lambda: tag(shop.product(at).title for at in range(len(shop))))
+
+
+_tables: Recent[Table] = Recent(_MOST_SHOPS)
+
+
+def index_of(shop: Shop) -> Index:
+    """Return the BM25 index of a shop."""
+    documents = ((str(number), text) for number, text in enumerate(shop.documents()))
+    return build(documents, tokenizer=ENGLISH, k1=K1, b=B, lengths="lucene", total=len(shop))

@@ -1,0 +1,149 @@
+"""A shop without files: every product is a function of the shop's seed and its index.
+
+Nothing is stored but what was looked at last; a million products take no more memory than a thousand. Ids look random
+and are a permutation of the indices, so that an id leads back to its index without a table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from agentenvs.core.canon import digest
+from agentenvs.core.streams import derive
+from agentenvs_scenarios.webshop.families import SIZE, Facts, family_of, kind_of
+from agentenvs_scenarios.webshop.model import Product, search_text
+from agentenvs_scenarios.webshop.vocabulary import vocabulary
+from agentenvs_scenarios.webshop.wording import bare, brand_names, product_of
+
+GENERATOR: Final = 1
+"""Version of what seeds mean; a change makes other shops."""
+
+DEFAULT_PRODUCTS: Final = 10_000
+LEAST_PRODUCTS: Final = 1_000
+MOST_PRODUCTS: Final = 10_000_000
+
+_MOST_FAMILIES: Final = 4_096
+_MOST_PRODUCTS: Final = 4_096
+_LETTERS: Final = "0123456789BCDFGHJKLMNPQRSTVWXYZA"
+_BITS: Final = 45
+_MASK: Final = (1 << _BITS) - 1
+_HALF: Final = 23
+
+
+class GeneratedShop:
+    """A generated shop; see :class:`~agentenvs_scenarios.webshop.model.Shop`.
+
+    Args:
+        seed: Which shop.
+        size: How many products.
+    """
+
+    loaded = False
+
+    def __init__(self, seed: int, size: int) -> None:
+        self.seed, self.size = seed, size
+        self.key = derive(b"agentenvs/webshop", f"shop/{GENERATOR}/{seed}")
+        self.digest = digest(["webshop/generated", GENERATOR, seed, size])
+        self._brands = brand_names(self.key)
+        self._ids = _Ids(self.key)
+        self._families: dict[int, tuple[Facts, ...]] = {}
+        self._products: dict[int, Product] = {}
+
+    def __len__(self) -> int:
+        """Return how many products there are."""
+        return self.size
+
+    @property
+    def families(self) -> int:
+        """How many families there are; the last may lack members."""
+        return (self.size + SIZE - 1) // SIZE
+
+    def product(self, index: int) -> Product:
+        """Return a product."""
+        found = self._products.get(index)
+        if found is None:
+            if not 0 <= index < self.size:
+                raise IndexError(index)
+            found = self.made(index)
+            _keep(self._products, index, found, _MOST_PRODUCTS)
+        return found
+
+    def made(self, index: int) -> Product:
+        """Return a product, made now and not kept: for whoever walks through all of them."""
+        number, member = divmod(index, SIZE)
+        facts = self.family(number)[member]
+        return product_of(self.key, index, self.id_of(index), kind_of(number), facts, self._brands)
+
+    def family(self, number: int) -> tuple[Facts, ...]:
+        """Return the facts of a family."""
+        found = self._families.get(number)
+        if found is None:
+            found = family_of(self.key, number)
+            _keep(self._families, number, found, _MOST_FAMILIES)
+        return found
+
+    def members(self, number: int) -> range:
+        """Return the indices of a family's products."""
+        return range(number * SIZE, min((number + 1) * SIZE, self.size))
+
+    def id_of(self, index: int) -> str:
+        """Return the id of an index."""
+        return self._ids.spell(index)
+
+    def index(self, product_id: str) -> int:
+        """Return the index of an id; -1 where there is none."""
+        index = self._ids.read(product_id)
+        return index if index < self.size else -1
+
+    def kin(self, query: str, path: str) -> Iterator[Product]:
+        """Yield every product of a kind, without words; products of other kinds certainly are not of it."""
+        words = vocabulary()
+        first = words.number(query)
+        for number in range(first, self.families, len(words.kinds)) if first >= 0 else ():
+            kind, family = kind_of(number), self.family(number)
+            for index in self.members(number):
+                yield bare(self.id_of(index), kind, family[index % SIZE])
+
+    def documents(self) -> Iterator[str]:
+        """Yield the text a search looks at, product by product."""
+        return (search_text(self.made(index)) for index in range(self.size))
+
+
+class _Ids:
+    """A permutation of 45-bit integers, keyed, and its spelling in ten letters."""
+
+    def __init__(self, key: bytes) -> None:
+        drawn = int.from_bytes(derive(key, "ids"), "big")
+        self._factor = (drawn & _MASK) | 1
+        self._back = pow(self._factor, -1, 1 << _BITS)
+        self._shift = (drawn >> _BITS) & _MASK
+
+    def spell(self, index: int) -> str:
+        """Return the id of an index."""
+        value = index
+        for _ in range(2):
+            value = (value * self._factor + self._shift) & _MASK
+            value ^= value >> _HALF
+        return "B" + "".join(_LETTERS[(value >> at) & 31] for at in range(0, _BITS, 5))
+
+    def read(self, product_id: str) -> int:
+        """Return the index of an id; one that no shop has where it is none."""
+        if len(product_id) != 10 or product_id[0] != "B":
+            return MOST_PRODUCTS
+        value = 0
+        for at, letter in enumerate(product_id[1:]):
+            digit = _LETTERS.find(letter)
+            if digit < 0:
+                return MOST_PRODUCTS
+            value |= digit << (5 * at)
+        for _ in range(2):
+            value ^= value >> _HALF
+            value = ((value - self._shift) * self._back) & _MASK
+        return value
+
+
+def _keep(table: dict[int, object] | dict[int, Product] | dict[int, tuple[Facts, ...]], key: int, value: object, most: int) -> None:
+    table[key] = value  # type: ignore[assignment]
+    if len(table) > most:
+        table.pop(next(iter(table)), None)
