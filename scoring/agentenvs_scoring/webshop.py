@@ -18,7 +18,7 @@ from typing import Any, Final
 from agentenvs.core.canon import JSON
 from agentenvs.core.portable import total
 from agentenvs.core.verdict import Ending, Verdict
-from agentenvs_scenarios.webshop.model import Product, Scenario, Want
+from agentenvs_scenarios.webshop.model import Product, Scenario, Want, path_names
 from agentenvs_scoring.webshop_formula import formula
 
 COMPONENTS: Final = ("type", "attributes", "options", "price")
@@ -106,7 +106,10 @@ def best(scenario: Scenario, bought: list[Purchase]) -> list[Worth]:
     offered: list[Purchase | None] = [*bought, *[None] * (len(wants) - len(bought))]
     spent = sum(purchase.price for purchase in bought)
     shared = [
-        [NOTHING if purchase is None else worth(scenario, purchase, want, spent) for purchase, want in zip(order, wants, strict=True)]
+        [
+            NOTHING if purchase is None else worth(scenario, purchase, want, spent)
+            for purchase, want in zip(order, wants, strict=True)
+        ]
         for order in permutations(offered)
     ]
     return max(shared, key=lambda worths: total(worth.reward for worth in worths))
@@ -150,8 +153,7 @@ def kinship(product: Product, want: Want) -> float:
     """Return 1 for a product of the wanted kind, 0.5 for one that shares two names of its path, else 0."""
     if product.query == want.query or product.path == want.path:
         return 1.0
-    names = {name.strip() for name in product.path.split("›")}
-    return 0.5 if len(names.intersection(name.strip() for name in want.path.split("›"))) >= 2 else 0.0
+    return 0.5 if len(path_names(product.path) & path_names(want.path)) >= 2 else 0.0
 
 
 def _chose(chosen: Mapping[str, str], name: str, value: str) -> bool:

@@ -12,22 +12,23 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from agentenvs_scenarios.webshop.model import Product, Want
+from agentenvs_scenarios.webshop.model import Product, Want, path_names
 from agentenvs_scenarios.webshop.nouns import Nouns
 from agentenvs_scoring.fuzzy import token_set_ratio
 
 ALIKE: Final = 85
 """Percent of likeness that must be exceeded."""
 
-COLOURS: Final = tuple(
+_NAMES = (
     "alabaster apricot aqua ash asphalt azure banana beige black blue blush bordeaux bronze brown burgundy camel camo "
-    "caramel champagne charcoal cheetah chestnut chocolate christmas coffee cognac copper coral cranberry cream crystal "
-    "dark denim eggplant elephant espresso fuchsia gold granite grape graphite grass gray green grey heather indigo "
-    "ivory ivy khaki lavender lemon leopard light lilac lime magenta maroon mauve merlot midnight mint mocha multicolor "
-    "mushroom mustard natural navy nude olive orange peach pewter pink plum purple rainbow red rose royal rust sand "
-    "sapphire seashell silver skull slate steel stone stonewash sunflower tan taupe teal tiger turquoise violet walnut "
-    "wheat white wine yellow".split()
+    "caramel champagne charcoal cheetah chestnut chocolate christmas coffee cognac copper coral cranberry cream "
+    "crystal dark denim eggplant elephant espresso fuchsia gold granite grape graphite grass gray green grey heather "
+    "indigo ivory ivy khaki lavender lemon leopard light lilac lime magenta maroon mauve merlot midnight mint mocha "
+    "multicolor mushroom mustard natural navy nude olive orange peach pewter pink plum purple rainbow red rose royal "
+    "rust sand sapphire seashell silver skull slate steel stone stonewash sunflower tan taupe teal tiger turquoise "
+    "violet walnut wheat white wine yellow"
 )
+COLOURS: Final = tuple(_NAMES.split())
 """Names in the order in which they are looked for."""
 
 
@@ -69,12 +70,8 @@ def _kind(product: Product, want: Want, nouns: Nouns) -> float:
         return 0.0
     if numerator * 10 < denominator:
         return 0.1
-    same = product.query == want.query or len(_names(product.path) & _names(want.path)) >= 2
+    same = product.query == want.query or len(path_names(product.path) & path_names(want.path)) >= 2
     return 1.0 if same or numerator * 5 > denominator else 0.5
-
-
-def _names(path: str) -> set[str]:
-    return {name.strip() for name in path.split("›")}
 
 
 def _has_attribute(product: Product, wanted: str) -> bool:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from agentenvs.core.actions import Action, calls_of
@@ -11,6 +10,7 @@ from agentenvs.core.canon import JSON
 from agentenvs.core.environment import Environment
 from agentenvs.core.errors import DataError, SplitError
 from agentenvs.core.observation import TextBlock
+from agentenvs.core.prepared import Item
 from agentenvs.core.sealed import sealed_secret
 from agentenvs.core.spec import SplitSpec
 from agentenvs.core.streams import Stream, derive
@@ -43,12 +43,8 @@ class WebShopEnv(Environment):
         super().__init__(**options)
         self._profile = self.options["profile"]
         self._native = self._profile == "native"
-        self._page = (
-            native.page
-            if self._native
-            else view.page_rich
-            if self.options["observation"] == "text_rich"
-            else view.page_text
+        self._words: Callable[[State, float | None], str] = (
+            view.page_rich if self.options["observation"] == "text_rich" else view.page_text
         )
         self._useless: DataError | None = None
         self._folder = shops.data_folder(self.options["data"])
@@ -105,6 +101,15 @@ class WebShopEnv(Environment):
             return {}
         return {"kind": scenario.goal.kind, "par": prove.par(scenario, self._search)}
 
+    @classmethod
+    def preparations(cls, options: Mapping[str, Any], splits: Sequence[str]) -> Iterable[Item]:
+        """Return the search of the shop, and the table of nouns where ``original`` plays loaded data."""
+        return shops.items(options)
+
+    def warm(self) -> None:
+        """Open the search of the generated shop."""
+        shops.search_of(shops.generated_shop(self.options["shop"], self.options["products"]), self.options["prepared"])
+
     def _list_goals(self) -> Mapping[str, GoalSplit]:
         """Return the splits of the data folder; a variable that points nowhere matters to nobody who needs no data."""
         try:
@@ -121,7 +126,7 @@ class WebShopEnv(Environment):
         self.world = State(scenario, self._profile, attributes_page=self.options["attributes_page"])
         self._history = [trace.shown(self.world)]
         self._command = None
-        return self._page(self.world)
+        return self._page()
 
     def _act(self, action: Action) -> Outcome:
         world = self.world
@@ -152,12 +157,16 @@ class WebShopEnv(Environment):
         self._history.append(trace.shown(self.world))
 
     def _shown(self) -> str:
-        if self.world.ended and not self._native:
-            return self._page(self.world, self._judge("terminated").reward)
-        return self._page(self.world)
+        """Return the page; the last one of ``original`` prints the reward, which the verdict tells anyway."""
+        if self.world.ended and self._profile == "original":
+            return self._page(self._judge("terminated").reward)
+        return self._page()
+
+    def _page(self, score: float | None = None) -> str:
+        return native.page(self.world) if self._native else self._words(self.world, score)
 
     def _refused_page(self, error: str) -> str:
-        page = self._page(self.world)
+        page = self._page()
         return f"{native.REFUSALS[error]}\n{page}" if self._native else page
 
     def _search(self, query: str) -> tuple[int, ...]:
@@ -230,8 +239,3 @@ class WebShopEnv(Environment):
 
     def _scenario(self) -> Scenario:
         return self.world.scenario
-
-    @staticmethod
-    def data_folder_of(folder: str | None) -> Path | None:
-        """Return the folder of real data that an option, or the variable, names."""
-        return shops.data_folder(folder)

@@ -54,7 +54,9 @@ def _results(state: State) -> Iterator[str]:
         product = state.scenario.shop.product(index)
         seen = " (seen)" if index in state.visited else ""
         yield f"[{product.id}]{seen} {product.title} | {_prices(product.low, product.high)} | {_stars(product)}"
-    yield _buttons([*(["Next >"] if state.has_next() else []), *(["< Prev"] if state.number > 1 else []), "Back to Search"])
+    yield _buttons(
+        [*(["Next >"] if state.has_next() else []), *(["< Prev"] if state.number > 1 else []), "Back to Search"]
+    )
 
 
 def _item(state: State) -> Iterator[str]:

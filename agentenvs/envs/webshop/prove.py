@@ -34,7 +34,10 @@ def prove(scenario: Scenario) -> Proof:
     """Return what is known of a goal, graded exactly."""
     goal = scenario.goal
     candidates = [list(_candidates(scenario, want)) for want in goal.wants]
-    fitting = [[one for one in found if _lacks(one, want, None) == 0] for found, want in zip(candidates, goal.wants, strict=True)]
+    fitting = [
+        [one for one in found if _lacks(one, want, None) == 0]
+        for found, want in zip(candidates, goal.wants, strict=True)
+    ]
     least = [min((one.price for one in found), default=None) for found in fitting]
     satisfying, near = [], []
     for at, want in enumerate(goal.wants):
@@ -42,7 +45,9 @@ def prove(scenario: Scenario) -> Proof:
         if goal.budget is not None:
             others = [price for other, price in enumerate(least) if other != at]
             bound = -1 if None in others else goal.budget - sum(price or 0 for price in others)
-        satisfying.append(tuple(one.product.id for one in fitting[at] if exact(one, want, one.price <= bound).reward == 1.0))
+        satisfying.append(
+            tuple(one.product.id for one in fitting[at] if exact(one, want, one.price <= bound).reward == 1.0)
+        )
         near.append(sum(_lacks(one, want, bound) == 1 for one in candidates[at]))
     return Proof(tuple(satisfying), tuple(near))
 
@@ -65,7 +70,7 @@ def chosen_for(product: Product, want: Want) -> dict[str, str]:
     for group in product.options:
         priced = [value for value in _to_be_had(group) if group.prices[group.values.index(value)] is not None]
         if group.name not in chosen and priced:
-            chosen[group.name] = min(priced, key=lambda value: product.price({group.name: value}))  # noqa: B023 - at once
+            chosen[group.name] = min(priced, key=lambda value: product.price({group.name: value}))
     return chosen
 
 
@@ -82,7 +87,7 @@ def _lacks(one: Purchase, want: Want, bound: int | None) -> int:
 
 
 def par(scenario: Scenario, search: Callable[[str], tuple[int, ...]]) -> int | None:
-    """Return the turns the oracle needs: search the title, turn pages, open, choose, buy; None where nothing finds it."""
+    """Return the turns the oracle needs: search the title, turn pages, open, choose, buy; None where that is in vain."""
     turns = 0
     for want in scenario.goal.wants:
         index = scenario.shop.index(want.product)
@@ -94,5 +99,5 @@ def par(scenario: Scenario, search: Callable[[str], tuple[int, ...]]) -> int | N
 
 
 def title_query(title: str) -> str:
-    """Return a title as a query: brackets would end the action, and a leading tag would be a command of the original."""
+    """Return a title as a query: brackets would end the action, a leading tag would be a command of the original."""
     return " ".join(title.lower().translate({ord(letter): " " for letter in "[]<>"}).split())

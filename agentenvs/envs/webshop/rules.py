@@ -1,12 +1,12 @@
 """What happens in the shop, without words: pages, choices, purchases.
 
-A state is where the shopper stands (a page), what the pages before have left behind (query, number of the page, choices,
-products looked at) and what was bought. The original finds out which page it is on by looking for a word in the page's
-address, which holds the query; a query with such a word misleads it. ``original`` keeps that (:meth:`State.place`), the
-other profiles know where they are.
+A state is where the shopper stands (a page), what the pages before have left behind (query, number of the page,
+choices, products looked at) and what was bought. The original finds out which page it is on by looking for a word in
+the page's address, which holds the query; a query with such a word misleads it. ``original`` keeps that
+(:meth:`State.place`), the other profiles know where they are.
 
-The results of a search come from outside through ``find``; in ``original`` they are an effect, because the original asks
-a search engine of its own.
+The results of a search come from outside through ``find``; in ``original`` they are an effect, because the original
+asks a search engine of its own.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ Results: TypeAlias = tuple[int, tuple[int, ...]]
 """How many products were found, and those of the page, by index."""
 Find: TypeAlias = Callable[[str, int], Results]
 
+_BUTTON: Final = ("button", "")
 _PLACES: Final = (("search_results", RESULTS), ("item_page", ITEM), ("item_sub_page", SUB), ("done", DONE))
 
 
@@ -151,26 +152,29 @@ class State:
 
         A label that stands for two things means the last of them.
         """
-        if self.page == START:
-            return {SEARCH: ("search", "")}
-        if self.page == DONE:
-            return {}
-        found = {BACK: ("button", "")}
         if self.page == RESULTS:
-            if self.number > 1:
-                found[PREV] = ("button", "")
-            if self.has_next():
-                found[NEXT] = ("button", "")
-            product = self.scenario.shop.product
-            for index in self.results[1]:
-                found[product(index).id.lower()] = ("product", str(index))
-            return found
-        found[PREV] = ("button", "")
+            return self._listed()
+        if self.page == ITEM:
+            return self._offered()
         if self.page == SUB:
-            return found
-        for sub in SUB_PAGES[: 4 if self.attributes_page else 3]:
-            found[sub] = ("button", "")
-        found[BUY] = ("button", "")
+            return {BACK: _BUTTON, PREV: _BUTTON}
+        return {SEARCH: ("search", "")} if self.page == START else {}
+
+    def _listed(self) -> dict[str, tuple[str, str]]:
+        found = {BACK: _BUTTON}
+        if self.number > 1:
+            found[PREV] = _BUTTON
+        if self.has_next():
+            found[NEXT] = _BUTTON
+        product = self.scenario.shop.product
+        for index in self.results[1]:
+            found[product(index).id.lower()] = ("product", str(index))
+        return found
+
+    def _offered(self) -> dict[str, tuple[str, str]]:
+        found = {BACK: _BUTTON, PREV: _BUTTON}
+        found.update(dict.fromkeys(SUB_PAGES[: 4 if self.attributes_page else 3], _BUTTON))
+        found[BUY] = _BUTTON
         for group in self.item.options:
             for at, value in enumerate(group.values):
                 if self.profile == "original" or group.stock[at] != 0:

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
+import orjson
+
+from agentenvs.core import prepared
+from agentenvs.core.canon import JSON
+from agentenvs.core.errors import DataError
+from agentenvs.core.prepared import Item, Progress
 from agentenvs.core.search import ENGLISH, Index, build
 from agentenvs.envs.webshop.rules import MOST_RESULTS, Profile
+from agentenvs.envs.webshop.spec import SPEC
 from agentenvs_scenarios.webshop.files import find
 from agentenvs_scenarios.webshop.generated import GeneratedShop
 from agentenvs_scenarios.webshop.goals import GoalSplit, goal_splits
@@ -22,6 +29,11 @@ DATA_VARIABLE: Final = "WEBSHOP_DATA"
 K1: Final = 0.9
 B: Final = 0.4
 """BM25 as the original's engine has it."""
+
+INDEX: Final = "search.bm25"
+INDEX_FORMAT: Final = 1
+TABLE: Final = "nouns.json"
+TAGGER: Final = "spacy-3.8/en_core_web_sm"
 
 _MOST_SHOPS: Final = 4
 _MOST_QUERIES: Final = 4_096
@@ -71,6 +83,7 @@ class Search:
 
 _generated: Recent[GeneratedShop] = Recent(_MOST_SHOPS)
 _searches: Recent[Search] = Recent(_MOST_SHOPS)
+_tables: Recent[Table] = Recent(_MOST_SHOPS)
 
 
 def data_folder(option: str | None) -> Path | None:
@@ -99,7 +112,7 @@ def _loaded(folder: Path, rows: int | None, stamp: Hashable) -> tuple[LoadedShop
     return shop, goal_splits(folder, shop)
 
 
-def loaded_scenario(shop: LoadedShop, split: GoalSplit, index: int, profile: Profile, prepared: str) -> Scenario:
+def loaded_scenario(shop: LoadedShop, split: GoalSplit, index: int, profile: Profile, given: str | None) -> Scenario:
     """Return a scenario of loaded data.
 
     Raises:
@@ -109,27 +122,77 @@ def loaded_scenario(shop: LoadedShop, split: GoalSplit, index: int, profile: Pro
     name = f"{split.name}/{index}"
     if profile == "native":
         return Scenario(name, shop, goal, "exact")
-    return Scenario(name, shop, goal, "formula", table_of(shop, prepared) if profile == "original" else WORDS)
+    return Scenario(name, shop, goal, "formula", table_of(shop, given) if profile == "original" else WORDS)
 
 
-def search_of(shop: Shop, prepared: str = "") -> Search:
-    """Return the search of a shop."""
-    return _searches.get(shop.digest, lambda: Search(index_of(shop)))
+def search_of(shop: Shop, given: str | None = None) -> Search:
+    """Return the search of a shop, its index made first where it is not prepared.
+
+    Raises:
+        DataError: It is not in the folder that was given.
+    """
+    return _searches.get(shop.digest, lambda: Search(_opened(shop, given)))
 
 
-def table_of(shop: LoadedShop, prepared: str = "") -> Table:
-    """Return the table of title nouns of a loaded shop.
+def _opened(shop: Shop, given: str | None) -> Index:
+    return Index.open(prepared.folder(SPEC, search_item(shop), given) / INDEX)
+
+
+def search_item(shop: Shop) -> Item:
+    """Return the index of a shop as what is made once."""
+
+    def fill(folder: Path, progress: Progress) -> None:
+        documents = ((str(number), text) for number, text in enumerate(shop.documents()))
+        index = build(documents, tokenizer=ENGLISH, k1=K1, b=B, lengths="lucene", total=len(shop), progress=progress)
+        index.save(folder / INDEX)
+
+    return Item("search", {"shop": shop.digest, "index": INDEX_FORMAT}, fill)
+
+
+def table_of(shop: LoadedShop, given: str | None = None) -> Table:
+    """Return the table of title nouns of a loaded shop, as it was prepared; none is made while serving.
 
     Raises:
         DataError: It was not made.
     """
-    return _tables.get(shop.digest, lambda: tag(shop.product(at).title for at in range(len(shop))))
+    return _tables.get(shop.digest, lambda: _read_table(shop, given))
 
 
-_tables: Recent[Table] = Recent(_MOST_SHOPS)
+def _read_table(shop: LoadedShop, given: str | None) -> Table:
+    folder = prepared.folder(SPEC, Item("nouns", _table_key(shop), _refuse), given)
+    return Table.from_json(orjson.loads((folder / TABLE).read_bytes()))
 
 
-def index_of(shop: Shop) -> Index:
-    """Return the BM25 index of a shop."""
-    documents = ((str(number), text) for number, text in enumerate(shop.documents()))
-    return build(documents, tokenizer=ENGLISH, k1=K1, b=B, lengths="lucene", total=len(shop))
+def table_item(shop: LoadedShop) -> Item:
+    """Return the table of title nouns as what is made once, by a tagger."""
+
+    def fill(folder: Path, progress: Progress) -> None:
+        table = tag((shop.product(at).title for at in range(len(shop))), len(shop), progress)
+        (folder / TABLE).write_bytes(orjson.dumps(table.to_json()))
+
+    return Item("nouns", _table_key(shop), fill)
+
+
+def _table_key(shop: LoadedShop) -> dict[str, JSON]:
+    return {"shop": shop.digest, "tagger": TAGGER}
+
+
+def _refuse(folder: Path, progress: Progress) -> None:
+    raise DataError(
+        "the profile original needs a table of the nouns in titles",
+        why="the original's reward compares nouns, and a tagger finds them, which does not belong into serving",
+        fix="make it once: pip install 'agentenvs[webshop-original]', then agentenvs prepare webshop --data DIR "
+        "-o profile=original",
+    )
+
+
+def items(options: Mapping[str, Any]) -> Iterator[Item]:
+    """Yield what an environment with some options needs."""
+    folder = data_folder(options["data"])
+    if folder is None:
+        yield search_item(generated_shop(options["shop"], options["products"]))
+        return
+    shop, _ = loaded_shop(folder, options["rows"])
+    yield search_item(shop)
+    if options["profile"] == "original":
+        yield table_item(shop)

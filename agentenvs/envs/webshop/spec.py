@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from agentenvs.core.prepared import OPTION as PREPARED
 from agentenvs.core.spec import EnvSpec, OptionSpec, SplitSpec
 from agentenvs.envs.webshop.actions import TOOLS
 
@@ -15,8 +16,8 @@ SPEC = EnvSpec(
     entry_point="agentenvs.envs.webshop.env:WebShopEnv",
     title="Web shop",
     description=(
-        "A shop in the WebShop tradition: search, browse, choose options and buy what a sentence asks for. Products and "
-        "goals are generated without end, or read from the field's real files (option data)."
+        "A shop in the WebShop tradition: search, browse, choose options and buy what a sentence asks for. Products "
+        "and goals are generated without end, or read from the field's real files (option data)."
     ),
     accepts=("text", "tool"),
     tools=TOOLS,
@@ -58,7 +59,7 @@ SPEC = EnvSpec(
         OptionSpec("attributes_page", "bool", False, "give products a page of their attributes and hidden labels"),
         OptionSpec("rows", "int", None, "read so many products of the loaded data; all where not given", minimum=1),
         OptionSpec("data", "str", None, "folder of the field's real files ($WEBSHOP_DATA if set)", secret=True),
-        OptionSpec("prepared", "str", "", "folder that agentenvs prepare filled; the cache where empty", secret=True),
+        PREPARED,
     ),
     max_observation_bytes=65_536,
     gamma=1.0,

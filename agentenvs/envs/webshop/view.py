@@ -1,9 +1,9 @@
 """The original's words: its pages as ``text`` and ``text_rich``, byte for byte.
 
-The original renders HTML and reads the visible texts out of it again. A page here is the list of those texts (*nodes*),
-each with what it is: plain words, a button, a product's link, or the label of an option. ``text`` strips and joins them;
-``text_rich`` gives each a line and marks what can be clicked and what was. What HTML does to texts of nothing but blanks
-happens here too: such a text is left out where it has a newline, and is a single blank otherwise.
+The original renders HTML and reads the visible texts out of it again. A page here is the list of those texts
+(*nodes*), each with what it is: plain words, a button, a product's link, or the label of an option. ``text`` strips and
+joins them; ``text_rich`` gives each a line and marks what can be clicked and what was. What HTML does to texts of
+nothing but blanks happens here too: such a text is left out where it has a newline, and is a single blank otherwise.
 
 Pages of results and of products are mostly the product's own words, so these are kept, once a product, as text.
 """
@@ -36,8 +36,10 @@ _THANKS: Final = (
     "asin",
 )
 _TARGET: Final = (
-    "attrs", "None", "category", "None", "query", "None", "product category", "None", "Target", "asin", "options", "attrs",
-    "price upper", "instuction text", "category", "product category", "query", "Goal ", "None", "Reward",
+    "attrs", "None", "category", "None", "query", "None", "product category", "None", "Target", "asin", "options",
+    "attrs", "price upper",
+    "instuction text",  # codespell:ignore instuction - the spelling of the original
+    "category", "product category", "query", "Goal ", "None", "Reward",
     "Your score (min 0.0, max 1.0)",
 )  # fmt: skip
 _SCRIPT: Final = {ord("<"): "\\u003c", ord(">"): "\\u003e", ord("&"): "\\u0026", ord("'"): "\\u0027"}
@@ -126,7 +128,7 @@ def offered(state: State, group: OptionGroup) -> Iterable[str]:
 
 
 def price_tag(state: State, product: Product) -> str:
-    """Return the price the page prints: the product's; but in ``original``, the one of what was chosen, where it has one."""
+    """Return the price the page prints: of the product, or of what was chosen; ``original`` knows no such."""
     if state.profile == "original" or not state.chosen:
         return product.tag
     low, high = product.price(state.chosen)
@@ -156,15 +158,14 @@ def _seen(found: list[Node]) -> list[Node]:
     """Return the nodes that are there once the page is HTML."""
     if all(words.strip(_BLANK) for _, words in found):
         return found
-    kept = [(kind, words if words.strip(_BLANK) else " ") for kind, words in found if words and not _is_gap(words)]
-    return kept
+    return [(kind, words if words.strip(_BLANK) else " ") for kind, words in found if words and not _is_gap(words)]
 
 
 def _is_gap(words: str) -> bool:
     return "\n" in words and not words.strip(_BLANK)
 
 
-# ---- what is kept of a product -----------------------------------------------------------------------------------------
+# ---- what is kept of a product ---------------------------------------------------------------------------------------
 
 
 class Kept:

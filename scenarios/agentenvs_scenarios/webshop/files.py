@@ -1,14 +1,15 @@
 """Files of the field, read as rows: JSON, JSON lines and Parquet, compressed or not.
 
 A folder is looked through by name: the original's ``items_shuffle*``, ``items_ins_v2*`` and ``items_human_ins*``, or
-the Hugging Face data sets exported to ``webshop*`` and ``webshop_instructions*``, whose lists and tables are JSON within
-strings. ``prices.json`` and ``goals.json`` beside them freeze what the original draws without a seed. NaN, which some
-of these files hold, reads as None.
+the Hugging Face data sets exported to ``webshop*`` and ``webshop_instructions*``, whose lists and tables are JSON
+within strings. ``prices.json`` and ``goals.json`` beside them freeze what the original draws without a seed. NaN, which
+some of these files hold, reads as None.
 """
 
 from __future__ import annotations
 
 import gzip
+import importlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -143,7 +144,7 @@ def unusable(path: Path, why: str) -> DataError:
 
 
 def _unpacked(value: Any) -> Any:
-    if not isinstance(value, str) or value[:1] not in ("[", "{", '"') and value not in ("null", "true", "false"):
+    if not isinstance(value, str) or (value[:1] not in ("[", "{", '"') and value not in ("null", "true", "false")):
         return value
     try:
         return json.loads(value, parse_constant=lambda _: None)
@@ -162,9 +163,9 @@ def _lines(path: Path) -> Iterator[Any]:
 
 def _parquet(path: Path) -> Any:
     try:
-        from pyarrow import parquet
+        parquet: Any = importlib.import_module("pyarrow.parquet")
     except ImportError as error:
-        raise missing_extra("reading a Parquet file", "pyarrow", "webshop-original") from error
+        raise missing_extra("reading a Parquet file", "pyarrow", "webshop-data") from error
     try:
         return parquet.read_table(path).to_pylist()
     except (OSError, ValueError) as error:

@@ -22,7 +22,7 @@ from agentenvs_scenarios.webshop.model import NO_BOUND, Goal, Product, Scenario,
 from agentenvs_scenarios.webshop.vocabulary import Kind, vocabulary
 
 SEALED: Final = "sealed"
-SHARES: Final = {name: row["sixteenths"] for name, row in catalogue()["splits"].items()}
+SHARES: Final[dict[str, int]] = {name: row["sixteenths"] for name, row in catalogue()["splits"].items()}
 SPLITS: Final = tuple(SHARES)
 
 MOST_DRAFTS: Final = 2_000
@@ -102,9 +102,7 @@ def _options(stream: Stream, kind: Kind, facts: Facts) -> tuple[tuple[str, str],
 def _cheapest(shop: GeneratedShop, want: Want, split: str) -> Want | None:
     """Return a want for the lowest price; None where no product of the split has it."""
     prices = {
-        product.id: price
-        for product in shop.kin(want.query, want.path)
-        if (price := _price(product, want)) is not None
+        product.id: price for product in shop.kin(want.query, want.path) if (price := _price(product, want)) is not None
     }
     bound = min(prices.values())
     for name, price in prices.items():
@@ -139,7 +137,7 @@ def _whole(cents: int) -> int:
     return -(-cents // 100) * 100
 
 
-# ---- words -------------------------------------------------------------------------------------------------------------
+# ---- words -----------------------------------------------------------------------------------------------------------
 
 
 def _sentence(stream: Stream, rung: Rung, wants: Sequence[Want], budget: int | None) -> str:

@@ -143,7 +143,9 @@ class _Ids:
         return value
 
 
-def _keep(table: dict[int, object] | dict[int, Product] | dict[int, tuple[Facts, ...]], key: int, value: object, most: int) -> None:
+def _keep(
+    table: dict[int, object] | dict[int, Product] | dict[int, tuple[Facts, ...]], key: int, value: object, most: int
+) -> None:
     table[key] = value  # type: ignore[assignment]
     if len(table) > most:
         table.pop(next(iter(table)), None)

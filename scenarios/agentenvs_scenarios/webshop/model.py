@@ -19,6 +19,9 @@ from agentenvs_scenarios.webshop.nouns import WORDS, Nouns
 Grading: TypeAlias = Literal["formula", "exact"]
 """``formula``: the original's fuzzy number. ``exact``: every constraint holds or does not."""
 
+PATH_MARK: Final = "\u203a"
+"""Stands between the names of a path."""
+
 NO_BOUND: Final = 100_000_000
 """Cents: a bound that no price exceeds, for goals that name none (a million dollars, as in the original)."""
 
@@ -62,7 +65,7 @@ class Product:
     query: str
     """Name of the kind of product, under which the field's products were collected; no page shows it."""
     path: str
-    """``A › B › C``."""
+    """Names from the general to the special, :data:`PATH_MARK` between them."""
     attributes: tuple[str, ...]
     options: tuple[OptionGroup, ...]
     description: str
@@ -175,6 +178,11 @@ class Scenario:
             "grading": self.grading,
             "nouns": self.nouns.digest,
         }
+
+
+def path_names(path: str) -> set[str]:
+    """Return the names in a path."""
+    return {name.strip() for name in path.split(PATH_MARK)}
 
 
 def money(cents: int) -> str:

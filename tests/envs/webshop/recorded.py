@@ -19,7 +19,7 @@ def recording():
 
 
 def folder(target):
-    """Fill a folder with the real files, the prices of the recorded run, and its goals as a split ``goals_recorded``."""
+    """Fill a folder with the real files, the recorded run's prices, and its goals as a split ``goals_recorded``."""
     (target / "items_shuffle_1000.json").write_text(json.dumps(products()))
     for name in FILES[1:]:
         (target / name).symlink_to(DATA / name)
@@ -53,6 +53,6 @@ def products():
             if asin in named and step["obs"].endswith("Buy Now") and named[asin]["customization_options"]:
                 pieces = step["obs"].split(" [SEP] ")
                 options = named[asin]["customization_options"]
-                order = sorted(options, key=lambda name: pieces.index(name.lower()) if options[name] else -1)  # noqa: B023
+                order = sorted(options, key=lambda name: pieces.index(name.lower()) if options[name] else -1)
                 named[asin]["customization_options"] = {name: options[name] for name in order}
     return rows
