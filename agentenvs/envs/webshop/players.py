@@ -19,7 +19,7 @@ from agentenvs.core.spec import EnvSpec
 from agentenvs.core.streams import Stream, scenario_key
 from agentenvs.core.task import Task
 from agentenvs.envs.webshop.prove import title_query
-from agentenvs_scenarios.webshop.model import Scenario
+from agentenvs_scenarios.webshop.model import Scenario, Want
 
 _IDLE = "click[]"
 _BUY = "click[buy now]"
@@ -149,6 +149,7 @@ class Oracle(Privileged):
     def reset(self, spec: EnvSpec, task: Task) -> None:
         """Forget the episode before."""
         self._seen: Observation | None = None
+        self._native = task.options.get("profile") == "native"
 
     def reveal(self, scenario: Scenario) -> None:
         """Write the script."""
@@ -167,9 +168,18 @@ class Oracle(Privileged):
                     break
                 yield _NEXT
             yield f"click[{want.product.lower()}]"
-            for _, value in want.options:
-                yield click(value)
+            for name, value in want.options:
+                yield _choose(scenario, want, name, value) if self._native else click(value)
             yield _BUY
+
+
+def _choose(scenario: Scenario, want: Want, name: str, value: str) -> Any:
+    """Return a click, or a tool call that says which option is meant where two have the value."""
+    options = scenario.shop.product(scenario.shop.index(want.product)).options
+    having = [group.name for group in options if value in group.values]
+    if len(having) < 2:
+        return click(value)
+    return {"tool": "choose_option", "arguments": {"name": name or having[0], "value": value}}
 
 
 def click(label: str) -> Any:

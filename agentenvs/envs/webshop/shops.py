@@ -19,7 +19,7 @@ from agentenvs.envs.webshop.rules import MOST_RESULTS, Profile
 from agentenvs.envs.webshop.spec import SPEC
 from agentenvs_scenarios.webshop.files import find
 from agentenvs_scenarios.webshop.generated import GeneratedShop
-from agentenvs_scenarios.webshop.goals import GoalSplit, goal_splits
+from agentenvs_scenarios.webshop.goals import GoalSplit, goal_splits, mended
 from agentenvs_scenarios.webshop.load import LoadedShop, load_shop
 from agentenvs_scenarios.webshop.model import Scenario, Shop
 from agentenvs_scenarios.webshop.nouns import WORDS, Table, tag
@@ -121,7 +121,7 @@ def loaded_scenario(shop: LoadedShop, split: GoalSplit, index: int, profile: Pro
     goal = split.goals[index]
     name = f"{split.name}/{index}"
     if profile == "native":
-        return Scenario(name, shop, goal, "exact")
+        return Scenario(name, shop, mended(goal, shop), "exact")
     return Scenario(name, shop, goal, "formula", table_of(shop, given) if profile == "original" else WORDS)
 
 

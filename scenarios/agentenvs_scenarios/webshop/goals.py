@@ -7,7 +7,7 @@ here from a stream named by product and goal, so that every process asks the sam
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product as combinations
 from pathlib import Path
 from typing import Any, Final
@@ -107,13 +107,43 @@ def synthetic_goals(shop: LoadedShop) -> Iterator[Goal]:
             yield _goal(product, sentence, attributes, options, bound, pairs=True)
 
 
+def mended(goal: Goal, shop: LoadedShop) -> Goal:
+    """Return a goal that its own product satisfies, where the original's cannot be: for exact grading.
+
+    Options that are sold out are not asked for; where the values chosen have a price of their own above the bound, the
+    bound is the next multiple of ten dollars, in the sentence too.
+    """
+    want = goal.wants[0]
+    product = shop.product(shop.index(want.product))
+    options = tuple(pair for pair in want.options if _group(product, *pair) is not None)
+    chosen = {_group(product, *pair) or "": pair[1] for pair in options}
+    price = product.price(chosen)[1]
+    if price <= want.bound and options == want.options:
+        return goal
+    bound = want.bound if price <= want.bound else -(-(price + 1) // _STEP) * _STEP
+    sentence = goal.sentence.replace(_clause(want.bound), _clause(bound))
+    return replace(goal, sentence=sentence, wants=(replace(want, options=options, bound=bound),))
+
+
+def _group(product: Product, name: str, value: str) -> str | None:
+    """Return the option that has a value to be had; None where none has."""
+    for group in product.options:
+        if name in ("", group.name) and value in group.values and group.stock[group.values.index(value)] != 0:
+            return group.name
+    return None
+
+
+def _clause(bound: int) -> str:
+    return f", and price lower than {bound // 100}.{bound % 100:02d} dollars"
+
+
 def _bound(product: Product, name: str) -> tuple[int, str]:
     """Return a bound in cents and its words: two of the next four multiples of ten dollars, the larger."""
     above = [cents for cents in range(_STEP, _LAST + 1, _STEP) if cents > product.charged][:4]
     if len(above) < 2:
         return NO_BOUND, ""
     bound = max(Stream(_BOUNDS, f"{product.id}/{name}").sample(above, 2))
-    return bound, f", and price lower than {bound // 100}.{bound % 100:02d} dollars"
+    return bound, _clause(bound)
 
 
 def _goal(
