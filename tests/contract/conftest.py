@@ -1,4 +1,4 @@
-"""The environments the contract is tested on: the three fixtures, the household and the search worlds."""
+"""The environments the contract is tested on: three fixtures, household, search worlds and web shop."""
 
 from __future__ import annotations
 
@@ -78,6 +78,18 @@ _SEARCH = [
     {"tool": "search", "arguments": {"query": "", "k": 2}},
     "read: ",
 ]
+_SHOP = [
+    "search[lamp]",
+    "click[next >]",
+    "nonsense",
+    {"tool": "click", "arguments": {"label": "back to search"}},
+    {"tool": "search", "arguments": {"query": "shoes"}},
+    {"message": "hello"},
+    "click[< prev]",
+    "Search[x]",
+    {"tool": "buy", "arguments": {}},
+    "click[buy now]",
+]
 
 CASES = [
     *(
@@ -87,6 +99,12 @@ CASES = [
     Case("household-shaped", "household", {"shaping": True, "text": "0.3"}, "builtin", _HOUSE),
     Case("searchworld", "searchworld", {"people": "500"}, "train", _SEARCH),
     Case("searchworld-tags", "searchworld", {"people": "500", "dialect": "tags", "noise": 30}, "train", _SEARCH),
+    *(
+        Case(
+            f"webshop-{profile}", "webshop", {"profile": profile, "admissible": True, "products": 1000}, "train", _SHOP
+        )
+        for profile in ("compat", "original", "native")
+    ),
     Case("ledger", "ledger", {}, "train", _LEDGER),
     Case("slow_tool", "slow_tool", {}, "train", _SLOW),
     Case("clerk", "clerk", {}, "train", _CLERK),

@@ -296,6 +296,10 @@ def test_no_secret_is_told_before_a_rule_reveals_it(case, make):
     if case.env == "searchworld":
         for spellings in scenario.question.answers:
             assert spellings[0] not in said
+    elif case.env == "webshop":
+        for want in scenario.goal.wants:
+            assert want.product not in said
+            assert want.title not in said
     elif case.env != "household":
         for value in scenario.to_json()["hidden"].values():
             assert json.dumps(value) not in json.dumps(observation.to_json())

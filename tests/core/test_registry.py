@@ -189,5 +189,5 @@ def test_an_installed_package_is_found_by_its_entry_point(root, tmp_path):
     )
     code = "import agentenvs; print([spec.slug for spec in agentenvs.list_envs()])"
     said = run_python(root, code, tmp_path)
-    assert "'searchworld', 'ledger'" in said
+    assert "'searchworld', 'webshop', 'ledger'" in said
     assert "'plugin_without_code:SPEC' cannot be loaded" in said

@@ -1,7 +1,7 @@
 """Golden cases of the web shop.
 
-Products of two generated shops, with what a search in them finds; goals of every split and rung, with their proofs; what
-players do; random walks in each profile and both texts, with traces and a snapshot half way.
+Products of two generated shops, with what a search in them finds; goals of every split and rung, with their proofs;
+what players do; random walks in each profile and both texts, with traces and a snapshot half way.
 """
 
 from __future__ import annotations
@@ -66,7 +66,12 @@ def _episode(player: str, index: int) -> str:
 def _walk(profile: str, text: str, index: int) -> list[object]:
     """Return the record of a random walk, its traces, and a snapshot half way."""
     env = registry.make(
-        "webshop", profile=profile, observation=text, admissible=True, products=_PRODUCTS, attributes_page=index % 2 == 0
+        "webshop",
+        profile=profile,
+        observation=text,
+        admissible=True,
+        products=_PRODUCTS,
+        attributes_page=index % 2 == 0,
     )
     recorded = Recorded(env)
     recorded.reset(TaskRef("dev", index))

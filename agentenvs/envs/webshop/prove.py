@@ -87,7 +87,7 @@ def _lacks(one: Purchase, want: Want, bound: int | None) -> int:
 
 
 def par(scenario: Scenario, search: Callable[[str], tuple[int, ...]]) -> int | None:
-    """Return the turns the oracle needs: search the title, turn pages, open, choose, buy; None where that is in vain."""
+    """Return the turns the oracle needs: search the title, turn pages, open, choose, buy; None where in vain."""
     turns = 0
     for want in scenario.goal.wants:
         index = scenario.shop.index(want.product)

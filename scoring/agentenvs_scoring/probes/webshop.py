@@ -151,10 +151,8 @@ def _twice_the_first(scenario: Scenario, _: Winning) -> Iterable[Any]:
     """Buy the first of two things twice."""
     if len(scenario.goal.wants) > 1:
         want = scenario.goal.wants[0]
-        for _ in scenario.goal.wants:
-            yield from _reach(want)
-            yield from (f"click[{value}]" for _, value in want.options)
-            yield _BUY
+        actions = [*_reach(want), *(f"click[{value}]" for _, value in want.options), _BUY]
+        yield from actions * len(scenario.goal.wants)
 
 
 def _blind(_: Scenario, __: Winning) -> Iterable[Any]:
