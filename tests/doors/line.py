@@ -66,9 +66,9 @@ class Server:
         assert (form["jsonrpc"], form["id"]) == ("2.0", 7)
         return form
 
-    def make(self, env: str, **task: Any) -> dict[str, Any]:
+    def make(self, env: str, ttl: int | None = None, **task: Any) -> dict[str, Any]:
         """Return a session of the native protocol."""
-        body = {"env": env, "key": f"line-{next(_keys)}", "task": task or None}
+        body = {"env": env, "key": f"line-{next(_keys)}", "task": task or None, "ttl": ttl}
         answer = httpx.post(f"{self.url}/v1/sessions", json=body, timeout=20)
         assert answer.status_code == 201, answer.text
         return answer.json()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import httpx
 import pytest
+from openapi_spec_validator import validate as validate_document
 
 TOKEN = "a-token-of-enough-length"
 
@@ -64,6 +65,7 @@ def test_the_documents(server):
         assert schema["action"]["required"] == ["text"]
         assert http.get("/ledger/schema").json()["action"]["title"] == "CallToolAction"
         document = http.get("/openapi.json").json()
+        validate_document(document)
         assert {"/reset", "/step", "/state", "/v1/sessions", "/call"} <= set(document["paths"])
         assert http.get("/ledger/openapi.json", follow_redirects=True).json() == document
         assert http.get("/reset").status_code == 405

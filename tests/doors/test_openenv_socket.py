@@ -175,11 +175,13 @@ def test_a_full_server_says_so_and_the_socket_stays(serve):
 
 
 def test_an_open_socket_keeps_its_session(serve):
-    server = serve("room", doors="openenv", idle_ttl=1)
-    with server.socket() as socket:
+    server = serve("room", doors="v1,openenv", idle_ttl=1)
+    made = server.make("room", ttl=1)
+    with server.socket() as socket, server.socket(f"/s/{made['session']}/ws") as resumed:
         socket.reset(split="few", index=0)
         time.sleep(2.5)
         assert socket.step(text="look")["metadata"]["turn"] == 1
+        assert resumed.step(text="look")["metadata"]["turn"] == 1
 
 
 def test_who_has_no_token_stays_outside(serve):

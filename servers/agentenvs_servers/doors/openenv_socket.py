@@ -103,12 +103,12 @@ class Socket:
 
     async def run(self, *, rpc: bool) -> None:
         """Answer frames until the client is gone."""
+        if not self._seat.owned and not await self._resumed():
+            return
         keeper = asyncio.create_task(self._keep())
         code = 1006
         try:
-            if not self._seat.owned and not await self._resumed():
-                return
-            if rpc:
+            if rpc and self._seat.owned:
                 await self._begin({})
             code = await self._answer_all(self._told_of_rpc if rpc else self._told)
         except ProblemError as problem:
@@ -136,7 +136,7 @@ class Socket:
     async def _keep(self) -> None:
         """Keep the session alive for as long as its socket is open."""
         while True:
-            await asyncio.sleep(max(self._hall.settings.idle_ttl / KEEPS_IN_A_LIFE, 0.2))
+            await asyncio.sleep(max(self._seat.idle / KEEPS_IN_A_LIFE, 0.2))
             if self._seat.session is not None:
                 with contextlib.suppress(ProblemError):
                     await self._seat.keep()

@@ -67,6 +67,8 @@ class Seat:
         self.world = world
         self.session = session
         self.owned = session is None
+        self.idle = hall.settings.idle_ttl
+        """After how many seconds without an answered call the session expires."""
         self._hall = hall
         self._tenant = tenant
         self._address = address
@@ -153,6 +155,7 @@ class Seat:
             ProblemError: ``not_begun``, or it is over.
         """
         async with self._hall.using(self.must_have_begun()) as found:
+            self.idle = found.life.idle
             await must_live(found)
 
     async def leave(self) -> None:
