@@ -38,6 +38,16 @@ def sealed_secret() -> bytes:
     return secret
 
 
+def refuse_unusable_secret() -> None:
+    """Refuse a secret that is set and cannot be used: whoever set it means to serve sealed scenarios.
+
+    Raises:
+        ConfigError: See :func:`sealed_secret`.
+    """
+    if os.environ.get(VARIABLE, "").strip():
+        sealed_secret()
+
+
 def sealed_scenario_key(env: str, index: int) -> bytes:
     """Return the 256-bit key of a sealed scenario under the operator's secret.
 

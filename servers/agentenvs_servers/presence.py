@@ -334,6 +334,7 @@ class Presence(ABC):
             keeper.spent += await play_again(playing, turns, self._tools.caller)
         except ProblemError as problem:
             self._stale, self._lost = True, problem
+            tell_lost(self._tools, keeper.id, problem)
             raise
 
     @abstractmethod

@@ -23,6 +23,7 @@ from typing import IO, Any
 import uvicorn
 
 from agentenvs.core.errors import ConfigError, DataError, ServiceError
+from agentenvs.core.sealed import refuse_unusable_secret
 from agentenvs_servers import auth, logs, machine
 from agentenvs_servers.app import make_app
 from agentenvs_servers.connection import Config
@@ -128,7 +129,8 @@ def serve(
         up: Told the address once it answers.
 
     Raises:
-        ConfigError: Beyond this machine without a token, or the address cannot be had.
+        ConfigError: Beyond this machine without a token, a secret of sealed splits that cannot be used, or the address
+            cannot be had.
         UserError: Some other subclass: no such environment or option.
     """
     settings = settings or Settings()
@@ -138,6 +140,7 @@ def serve(
         auth.refuse_open_doors(host, settings, insecure=insecure)
     if workers > 1 and journal is None:
         raise ConfigError("several workers need a journal", why="they share nothing else", fix="give --journal")
+    refuse_unusable_secret()
     plan = Plan(tuple(envs), settings, dict(options or {}), journal, workers > 1, local=auth.is_loopback(host))
     with _listening(host, port, shared=workers > 1) as sock, _alone(journal):
         url = _url(host, sock)

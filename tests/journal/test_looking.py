@@ -141,6 +141,9 @@ def test_rows_that_hold_anything_are_told_as_they_are(tmp_path):
         ):
             connection.exec_driver_sql(f"UPDATE {change}")
     assert [line.idle for line in looking.lines(journal)][:2] == [0.0, 0.0]
+    with journal.engine.begin() as connection:
+        connection.exec_driver_sql("UPDATE sessions SET episode = 'gone' WHERE name = 'name 1'")
+    assert [line.split for line in looking.lines(journal)].count("(missing)") == 1
     told = list(looking.export(journal))
     assert [record for _, record in told if record is not None] == []
     turns = [form for form, _ in told if form["kind"] == "turn"]

@@ -8,9 +8,10 @@ import zlib
 
 import pytest
 
-from agentenvs.core.errors import RecordError
+from agentenvs.core.errors import ConfigError, RecordError
 from agentenvs.core.record import parse_records
 from agentenvs.core.replay import replay, rescore
+from agentenvs_servers import run
 from tests.servers.house import moved
 from tests.servers.rooms import SECRET
 from tests.servers.wire import key, problem
@@ -159,3 +160,11 @@ async def test_the_secret_is_nowhere_in_the_journal(house):
     written = house.path.read_bytes() + house.path.with_name(f"{house.path.name}-wal").read_bytes()
     assert bytes.fromhex(OPERATORS) not in written
     assert OPERATORS.encode() not in written
+
+
+@pytest.mark.parametrize("secret", ["xyz", "5" * 30, "z" * 64])
+def test_a_secret_that_cannot_be_used_is_told_at_the_start_and_not_shown(monkeypatch, secret):
+    monkeypatch.setenv("AGENTENVS_SEALED_SECRET", secret)
+    with pytest.raises(ConfigError, match="operator's secret") as caught:
+        run.serve(["room"], port=0)
+    assert secret not in str(caught.value) + caught.value.why + caught.value.fix

@@ -72,7 +72,7 @@ def lines(opened: Opened, state: str | None = None, tenant: str | None = None) -
     saved = sa.select(checkpoints.c.turn).where(checkpoints.c.episode == episodes.c.id).scalar_subquery()
     query = (
         sa.select(sessions, episodes.c.split, episodes.c.number, sa.func.coalesce(last, saved, 0).label("turn"))
-        .join(episodes, episodes.c.id == sessions.c.episode)
+        .outerjoin(episodes, episodes.c.id == sessions.c.episode)
         .order_by(sessions.c.born, sessions.c.id)
     )
     if state is not None:
@@ -89,8 +89,8 @@ def _line(row: Any, now: float) -> Line:
         session=row.id.hex()[:SHORT],
         tenant=row.tenant,
         env=row.env,
-        split=row.split,
-        number=row.number,
+        split=row.split or "(missing)",
+        number=row.number or 0,
         state=row.state,
         episodes=row.begun,
         turn=row.turn if row.state == "open" else None,
