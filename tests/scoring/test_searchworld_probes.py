@@ -10,6 +10,9 @@ from agentenvs_scoring.probes.searchworld import LUCK, PROBES
 
 BY_NAME = {probe.name: probe for probe in PROBES}
 FEW = 40
+CONSTANTS = ("w4-frequent", "w18-none")
+"""What these earn is dealt evenly over a whole deck."""
+GUESSES = [probe for probe in PROBES if probe.average is not None and probe.name not in CONSTANTS]
 
 
 def make(probe, **options):
@@ -27,7 +30,7 @@ def test_every_shortcut_of_the_catalogue_has_a_probe():
 @pytest.mark.parametrize("probe", PROBES, ids=list(BY_NAME))
 def test_probes_hold(probe):
     env = make(probe)
-    count = DECK if probe.average is not None else FEW
+    count = DECK if probe.name in CONSTANTS else 3 * FEW if probe.average is not None else FEW
     earned = 0.0
     for index in range(count):
         report = attack(env, probe, TaskRef("train", index))
@@ -36,13 +39,11 @@ def test_probes_hold(probe):
     assert earned / count <= (probe.ceiling if probe.average is None else probe.average)
 
 
-@pytest.mark.parametrize(
-    "probe", [probe for probe in PROBES if probe.average is not None], ids=lambda probe: probe.name
-)
+@pytest.mark.parametrize("probe", GUESSES, ids=lambda probe: probe.name)
 def test_guesses_are_no_better_at_the_least_graded_hops(probe):
     env = make(probe, difficulty="easy")
-    earned = sum(attack(env, probe, TaskRef("train", index)).earned for index in range(0, DECK, 3))
-    assert earned / (DECK / 3) <= LUCK
+    earned = sum(attack(env, probe, TaskRef("train", index)).earned for index in range(0, DECK, 6))
+    assert earned / (DECK / 6) <= LUCK
 
 
 @pytest.mark.parametrize("name", ["w14-decorative", "w5-dump-f1"])

@@ -22,7 +22,7 @@ from agentenvs.envs.searchworld.describe import describe
 from agentenvs.envs.searchworld.holdings import SEALED, Holding, Place, item, universe
 from agentenvs.envs.searchworld.library import Library
 from agentenvs.envs.searchworld.outcome import outcome
-from agentenvs.envs.searchworld.propose import Proposal, proposal
+from agentenvs.envs.searchworld.propose import Proposal, place_of, proposal
 from agentenvs.envs.searchworld.rules import Event, World
 from agentenvs.envs.searchworld.spec import SPEC
 from agentenvs.envs.searchworld.trace import parts
@@ -40,6 +40,7 @@ class SearchWorldEnv(Environment):
     spec = SPEC
     world: World
     _event: Event
+    _playing: Holding
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
@@ -49,7 +50,6 @@ class SearchWorldEnv(Environment):
         folder = self.options["data"]
         self._corpora = corpora.listed(folder) if folder else {}
         self._held: Holding | None = None
-        self._comma = False
 
     def splits(self) -> dict[str, SplitSpec]:
         """Return the splits of the spec and one for each corpus in the data folder."""
@@ -77,7 +77,8 @@ class SearchWorldEnv(Environment):
         """
         if split in catalogue().splits:
             made = self._proposal(split, index)
-            self._held = made.holding
+            place, _ = place_of(split, index, int(self.options["people"]))
+            self._held = universe(SPEC, place, self.options["prepared"])
             return made.scenario
         corpus = self._corpora.get(split)
         if corpus is None:
@@ -151,15 +152,14 @@ class SearchWorldEnv(Environment):
     # ---- an episode ------------------------------------------------------------------------------------------------
 
     def _begin(self, scenario: Scenario) -> str:
-        held = self._holding(scenario)
-        self._comma = held.comma
+        held = self._playing = self._holding(scenario)
         self.world = World(held.library, self.options["searches"], self.options["noise"])
         self._event = Event(None)
         return view.opening(scenario.question.sentence, self.options["dialect"], held.shelf is not None)
 
     def _act(self, action: Action) -> Outcome:
         if isinstance(action, str):
-            command = parse_text(action, self.options["results"], self._comma)
+            command = parse_text(action, self.options["results"], self._playing.comma)
         else:
             call = calls_of(action)[0]
             command = parse_call(call.tool, call.arguments)
@@ -197,7 +197,7 @@ class SearchWorldEnv(Environment):
         return {**super().declared_budgets(), "searches": self.options["searches"]}
 
     def _trace(self) -> TraceParts:
-        return parts(self.world, self._event, self._holding(self._scenario()), self._scenario())
+        return parts(self.world, self._event, self._playing, self._scenario())
 
     def _instruction(self) -> str:
         return self._scenario().question.sentence

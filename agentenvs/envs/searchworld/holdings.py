@@ -31,8 +31,8 @@ from agentenvs_scenarios.searchworld.universe import KIND, Universe
 
 SLUG: Final = "searchworld"
 SEALED: Final = "sealed"
-KEPT: Final = 4
-"""Universes that are kept in memory when no episode is played in them."""
+KEPT_PEOPLE: Final = 60_000
+"""People of the universes that are kept in memory when no episode is played in them: twelve of the usual size."""
 
 _UNIVERSE, _INDEX = "universe.bin", "index.bin"
 
@@ -48,16 +48,18 @@ class Place(NamedTuple):
 
 
 class Recent(Generic[T]):
-    """The values asked for last, by key.
+    """The values asked for last, by key; the very last one is always kept.
 
     Args:
-        size: How many are kept.
+        size: How many are kept, or how much they weigh together.
+        weigh: What one weighs.
     """
 
-    __slots__ = ("_size", "_values")
+    __slots__ = ("_size", "_values", "_weigh")
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, weigh: Callable[[T], int] = lambda _: 1) -> None:
         self._size = size
+        self._weigh = weigh
         self._values: dict[Hashable, T] = {}
 
     def get(self, key: Hashable, make: Callable[[], T]) -> T:
@@ -66,9 +68,9 @@ class Recent(Generic[T]):
         if value is None:
             value = make()
         self._values[key] = value
-        if len(self._values) > self._size:
-            # Several threads may share this; whoever comes second finds the oldest gone already.
-            with contextlib.suppress(StopIteration, RuntimeError):
+        # Several threads may share this; whoever comes second finds the oldest gone already.
+        with contextlib.suppress(StopIteration, RuntimeError):
+            while len(self._values) > 1 and sum(map(self._weigh, self._values.values())) > self._size:
                 self._values.pop(next(iter(self._values)), None)
         return value
 
@@ -124,7 +126,11 @@ class Holding:
         return Reader(self.library)
 
 
-_universes: Recent[Holding] = Recent(KEPT)
+def _people(held: Holding) -> int:
+    return 0 if held.shelf is None else held.shelf.universe.people
+
+
+_universes: Recent[Holding] = Recent(KEPT_PEOPLE, _people)
 
 
 def universe_key(place: Place) -> bytes:

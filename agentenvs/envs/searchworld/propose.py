@@ -29,7 +29,6 @@ class Proposal(NamedTuple):
     scenario: Scenario
     proof: Proof
     card: Card
-    holding: Holding
 
 
 _proposals: Recent[Proposal] = Recent(KEPT)
@@ -88,7 +87,7 @@ def propose(holding: Holding, shelf: UniverseShelf, key: bytes, card: Card, spli
         sentence = question(draft.program)
         proof = prove(holding, draft, sentence)
         if proof.holds:
-            return Proposal(_scenario(holding, shelf, draft, proof, sentence, split), proof, card, holding)
+            return Proposal(_scenario(holding, shelf, draft, proof, sentence, split), proof, card)
     raise ContractError(f"none of {MOST_PROPOSALS} drafts of a {card.kind} of {card.hops} hops passes every gate")
 
 

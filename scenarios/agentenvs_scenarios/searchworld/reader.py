@@ -15,7 +15,7 @@ from agentenvs.core.errors import ContractError
 from agentenvs_scenarios.searchworld.programs import Program
 from agentenvs_scenarios.searchworld.schema import FORWARD, IT, ME, schema
 
-MOST_REMEMBERED: Final = 20_000
+MOST_REMEMBERED: Final = 8_000
 """Articles a reader keeps in mind."""
 
 _SELF: Final = "\0"

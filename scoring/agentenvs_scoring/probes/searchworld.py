@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Generator, Iterator
+from functools import lru_cache
 from typing import Any, Final, TypeAlias
 
 from agentenvs.core.observation import Observation
@@ -19,6 +20,7 @@ from agentenvs.core.task import Task
 from agentenvs_scenarios.searchworld.answers import holds
 from agentenvs_scenarios.searchworld.build import LEAST, build
 from agentenvs_scenarios.searchworld.model import Question, Scenario
+from agentenvs_scenarios.searchworld.universe import Universe
 from agentenvs_scoring.probes import Probe
 
 Script: TypeAlias = "Generator[Any, str, None]"
@@ -150,8 +152,13 @@ def _enumerate(asked: Asked) -> Script:
 
 
 def _memory(asked: Asked) -> Script:
-    other = build(scenario_key("searchworld", "probe", 0), LEAST).universe
+    other = _elsewhere()
     yield answer(other.name(sum(map(ord, asked.sentence)) % len(other)))
+
+
+@lru_cache(maxsize=1)
+def _elsewhere() -> Universe:
+    return build(scenario_key("searchworld", "probe", 0), LEAST).universe
 
 
 def _kin(asked: Asked) -> Script:

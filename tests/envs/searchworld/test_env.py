@@ -235,6 +235,20 @@ def test_universes_are_kept_while_they_are_used():
     kept.get("b", object)
     kept.get("c", object)
     assert kept.get("a", object) is not first
+    heavy: holdings.Recent[int] = holdings.Recent(10, lambda value: value)
+    assert [heavy.get(name, lambda: 6) for name in "abc"] == [6, 6, 6]
+    assert heavy.get("c", lambda: 7) == 6
+    assert heavy.get("a", lambda: 70) == heavy.get("a", lambda: 7) == 70
+
+
+def test_looking_at_another_scenario_disturbs_no_episode():
+    env = begun()
+    title = env.world.library.title(17)
+    env.describe(TaskRef("train", 900))
+    env.step(f"read: {title}")
+    assert len(env.last_trace.observed) > 4
+    twin = env.fork()
+    assert twin.restore(env.snapshot()) == env.observation
 
 
 def test_a_question_s_place_decides_its_universe_and_card():
