@@ -15,7 +15,7 @@ from tests.doors.line import Server
 from tests.envs.fixtures import register_fixtures
 from tests.servers import rooms
 
-ENVS = ("household", "room", "clerk", "ledger")
+ENVS = ("household", "room", "clerk", "ledger", "slow_tool")
 
 
 @pytest.fixture(scope="session", autouse=True)

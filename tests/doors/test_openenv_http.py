@@ -91,7 +91,7 @@ def test_observations_are_what_the_schema_says(server):
 
 def test_the_list_of_tasks(server):
     with server.client() as http:
-        assert http.get("/list_environments").json() == ["household", "room", "clerk", "ledger"]
+        assert http.get("/list_environments").json() == ["household", "room", "clerk", "ledger", "slow_tool"]
         splits = http.get("/room/splits").json()
         assert splits == [{"name": "few", "type": "validation"}, {"name": "train", "type": "train"}]
         few = [{"split": "few", "index": index} for index in range(3)]

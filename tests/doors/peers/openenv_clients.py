@@ -4,6 +4,7 @@
 
 import asyncio
 import sys
+from importlib.metadata import PackageNotFoundError, version
 
 import httpx
 from openenv.core.generic_client import GenericEnvClient
@@ -73,6 +74,26 @@ async def tools() -> None:
         assert (await env.state()).step_count == 2
 
 
+async def after_a_silence() -> None:
+    """A client that has waited too long opens another socket: its next step is no step of another episode."""
+    async with GenericEnvClient(base_url=f"{URL}/slow_tool") as env:
+        await env.reset(seed=1)
+        env._message_timeout = 0.1
+        try:
+            await env.step({"type": "call_tool", "tool_name": "nap", "arguments": {"milliseconds": 400}})
+        except TimeoutError:
+            pass
+        else:
+            raise AssertionError("the answer came in time")
+        env._message_timeout = 20.0
+        try:
+            await env.step({"type": "call_tool", "tool_name": "peek", "arguments": {}})
+        except RuntimeError as error:
+            assert "SESSION_ERROR" in str(error), error
+        else:
+            raise AssertionError("a step was answered from another episode")
+
+
 def of_tasks() -> None:
     with httpx.Client(base_url=URL) as http:
         names = http.get("/list_environments").json()
@@ -90,4 +111,10 @@ asyncio.run(side_by_side())
 blocking()
 asyncio.run(tools())
 of_tasks()
+try:
+    version("openenv")
+except PackageNotFoundError:  # openenv-core, whose client keeps the socket and takes the late answer for the next one
+    pass
+else:
+    asyncio.run(after_a_silence())
 print("played")
