@@ -3,8 +3,8 @@
     python servers/k8s/capacity.py            # writes the table of README.md anew
     python servers/k8s/capacity.py --check    # says whether it is still what the figures give
 
-The figures are those of benchmarks/RESULTS.md and the settings those of the manifests; what a world's step takes in
-process stands there too. A world that has not been measured has no row.
+The figures are those of benchmarks/RESULTS.md, under "Worlds in containers", and the settings those of the manifests. A
+world that has not been measured has no column.
 """
 
 from __future__ import annotations
@@ -13,22 +13,39 @@ import math
 import re
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE.parents[1] / "benchmarks" / "RESULTS.md"
 README = HERE / "README.md"
 
 SESSIONS = 32_000
-SECONDS = (0.5, 2, 10, 60)
+SECONDS = (2, 10, 60)
 """Between two steps of a session: what a model needs to think."""
 
 LOAD = 0.7
 """Of a processor, at which the autoscaler adds pods."""
 
-BASE_MIB = 85
-"""Memory of a server in its container before the first session, read off VmRSS."""
-
 BEGIN, END = "<!-- table: capacity -->", "<!-- end -->"
+
+_ROW = re.compile(r"^\| (\w+) \| \w+ \| [\d.]+ \| ([\d.]+) \| [\d,]+ \| ([\d.]+) \| ([\d.]+) \|$", re.MULTILINE)
+
+
+class World(NamedTuple):
+    """What was measured of one."""
+
+    name: str
+    mib: float
+    """Memory before the first session."""
+    us: float
+    """Processor time of a turn, in whole episodes."""
+    kib: float
+    """Memory of a session."""
+
+    @property
+    def rate(self) -> float:
+        """Steps a second at the load at which pods are added; a server is one process, on one processor."""
+        return LOAD * 1e6 / self.us
 
 
 def main() -> None:
@@ -43,50 +60,41 @@ def main() -> None:
 
 
 def table() -> str:
-    """Return the two tables, in Markdown."""
-    text = RESULTS.read_text(encoding="utf-8")
-    inside = _figure(r"over the ([\d.]+) µs the step takes in process", text)
-    kib = _figure(r"([\d.]+) KiB a session with a journal", text)
-    live = int(_figure(r"AGENTENVS_SERVE_MAX_LIVE=(\d+)", _manifest("worlds/household/kustomization.yaml")))
-    kept = _figure(r"AGENTENVS_SERVE_RETAINED_BYTES=(\d+)", _manifest("worlds/household/kustomization.yaml")) / 2**20
-    aimed = int(_figure(r'averageValue: "(\d+)"', _manifest("base/autoscaler.yaml")))
-    doors = {
-        name: LOAD * 1e6 / (_figure(rf"\| {re.escape(name)}, `group` \| ([\d.]+) \|", text) + inside)
-        for name in ("HTTP", "WebSocket", "batches of 64")
-    }
-    used = BASE_MIB + kept + live * kib / 1024
+    """Return the table, in Markdown."""
+    text = RESULTS.read_text(encoding="utf-8").partition("## Worlds in containers")[2].partition("\n## ")[0]
+    worlds = [World(name, float(mib), float(us), float(kib)) for name, mib, us, kib in _ROW.findall(text)]
+    live = int(_setting(r"AGENTENVS_SERVE_MAX_LIVE=(\d+)", "worlds/household/kustomization.yaml"))
+    kept = int(_setting(r"AGENTENVS_SERVE_RETAINED_BYTES=(\d+)", "worlds/household/kustomization.yaml")) / 2**20
+    aimed = int(_setting(r'averageValue: "(\d+)"', "base/autoscaler.yaml"))
+    memory = [world.mib + kept + live * world.kib / 1024 for world in worlds]
     lines = [
-        "| a pod of household | |",
-        "|---|--:|",
-        f"| sessions at which the autoscaler adds another | {aimed:,} |",
-        f"| sessions in memory at most | {live:,} |",
-        f"| memory with so many: {BASE_MIB} MiB, {kib:g} KiB a session, {kept:,.0f} MiB of records | {used:,.0f} MiB |",
-        *(f"| steps/s at {LOAD:.0%} of a processor, {name} | {rate:,.0f} |" for name, rate in doors.items()),
-        "",
-        f"| pods for {SESSIONS:,} sessions that step every | steps/s | " + " | ".join(doors) + " |",
-        "|--:|--:|" + "--:|" * len(doors),
+        "| a pod | " + " | ".join(world.name for world in worlds) + " |",
+        "|---|" + "--:|" * len(worlds),
+        _row("sessions at which the autoscaler adds another", [f"{aimed:,}"] * len(worlds)),
+        _row("sessions in memory at most", [f"{live:,}"] * len(worlds)),
+        _row("MiB of memory with so many, and 256 MiB of records", [f"{mib:,.0f}" for mib in memory]),
+        _row(f"steps/s at {LOAD:.0%} of a processor", [f"{world.rate:,.0f}" for world in worlds]),
     ]
     for seconds in SECONDS:
-        rate = SESSIONS / seconds
-        pods = (max(math.ceil(SESSIONS / aimed), math.ceil(rate / most)) for most in doors.values())
-        lines.append(f"| {seconds:g} s | {rate:,.0f} | " + " | ".join(map(str, pods)) + " |")
+        pods = (max(math.ceil(SESSIONS / aimed), math.ceil(SESSIONS / seconds / world.rate)) for world in worlds)
+        lines.append(_row(f"**pods for {SESSIONS:,} sessions** that step every {seconds} s", list(map(str, pods))))
     return "\n".join(lines)
 
 
-def _manifest(name: str) -> str:
-    return (HERE / name).read_text(encoding="utf-8")
+def _row(what: str, cells: list[str]) -> str:
+    return f"| {what} | " + " | ".join(cells) + " |"
 
 
-def _figure(pattern: str, text: str) -> float:
-    """Return the number that a pattern finds.
+def _setting(pattern: str, file: str) -> str:
+    """Return what a pattern finds in a manifest.
 
     Raises:
-        SystemExit: It finds none.
+        SystemExit: It finds nothing.
     """
-    found = re.search(pattern, " ".join(text.split("\n")))
+    found = re.search(pattern, (HERE / file).read_text(encoding="utf-8"))
     if found is None:
-        sys.exit(f"no figure like {pattern!r}")
-    return float(found[1])
+        sys.exit(f"{file} has nothing like {pattern!r}")
+    return found[1]
 
 
 if __name__ == "__main__":
