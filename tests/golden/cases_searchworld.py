@@ -29,7 +29,7 @@ def digests() -> dict[str, str]:
         found[f"searchworld/universe/{split}"] = holding.library.digest
         for difficulty in DIFFICULTIES if split == "train" else ("mixed",):
             found[f"searchworld/questions/{split}/{difficulty}"] = digest(_questions(key, holding, difficulty))
-    for player in ("oracle", "one_query", "two_query", "frequent", "random"):
+    for player in ("oracle", "expert", "one_query", "two_query", "frequent", "random"):
         found[f"searchworld/{player}"] = digest([_episode(player, index) for index in range(12)])
     for dialect in ("plain", "tags"):
         found[f"searchworld/walks/{dialect}"] = digest([_walk(dialect, index) for index in range(4)])

@@ -1,9 +1,10 @@
 """Yardsticks: who plays the search worlds so that a model's score means something.
 
 ``oracle`` sees the scenario, opens every article its answer rests on, and answers. The others see what every player
-sees: ``one_query`` and ``two_query`` search for the question as it stands (and for what came up), and answer with what
-they find first; ``frequent`` answers what it reads most often; ``random`` searches for words it has seen and answers
-one of the titles; ``noop`` searches for nothing in particular for ever, and earns exactly 0.
+sees: ``expert`` searches its way along the question (:mod:`agentenvs.envs.searchworld.expert`); ``one_query`` and
+``two_query`` search for the question as it stands (and for what came up), and answer with what they find first;
+``frequent`` answers what it reads most often; ``random`` searches for words it has seen and answers one of the titles;
+``noop`` searches for nothing in particular for ever, and earns exactly 0.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from agentenvs.core.spec import EnvSpec
 from agentenvs.core.streams import Stream, scenario_key
 from agentenvs.core.task import Task
 from agentenvs.envs.searchworld import shortcuts
+from agentenvs.envs.searchworld.expert import Expert
 from agentenvs_scenarios.searchworld.answers import holds
 from agentenvs_scenarios.searchworld.model import Scenario
 
@@ -131,6 +133,11 @@ class NoOp:
 def oracle() -> Policy:
     """Return a player that sees the scenario, reads the evidence and answers."""
     return Oracle()
+
+
+def expert() -> Policy:
+    """Return the player that understands the question, searches its way along it and reads."""
+    return Expert()
 
 
 def one_query() -> Policy:

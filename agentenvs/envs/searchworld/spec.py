@@ -60,6 +60,7 @@ SPEC = EnvSpec(
     max_observation_bytes=16_384,
     players={
         "oracle": f"{_PLAYERS}:oracle",
+        "expert": f"{_PLAYERS}:expert",
         "one_query": f"{_PLAYERS}:one_query",
         "two_query": f"{_PLAYERS}:two_query",
         "frequent": f"{_PLAYERS}:frequent",

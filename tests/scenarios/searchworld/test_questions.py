@@ -7,7 +7,7 @@ import pytest
 from agentenvs.core.errors import ContractError
 from agentenvs.core.search import Tokenizer, build_from_words
 from agentenvs.core.streams import Stream, scenario_key
-from agentenvs_scenarios.searchworld import programs, questions
+from agentenvs_scenarios.searchworld import phrases, programs, questions
 from agentenvs_scenarios.searchworld.build import build
 from agentenvs_scenarios.searchworld.ladder import DECK, DIFFICULTIES, catalogue, deck
 from agentenvs_scenarios.searchworld.reader import Reader, parse
@@ -67,6 +67,7 @@ def test_drafts_are_as_asked_for_and_two_methods_agree(kind, hops):
         sentence = programs.question(draft.program)
         assert sentence[0].isupper()
         assert sentence.endswith("?")
+        assert phrases.read(sentence) == draft.program
         assert programs.tuples([list(draft.program)])[0] == draft.program
 
 
@@ -118,6 +119,14 @@ def test_pick_and_count_of_more_or_fewer_than_one_say_nothing():
         ("both", ("step", "mentor", 1, nobody), ("step", "patron", 1, nobody)),
     ):
         assert programs.run(universe, names, program).values == reader.answers(program) == ()
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    ["", "Who?", "Who is Bren Dal?", "What is love?", "How many are there?", "Which of the pupils of X was?"],
+)
+def test_a_foreign_question_is_not_read(sentence):
+    assert phrases.read(sentence) is None
 
 
 def test_a_foreign_sentence_is_refused():
