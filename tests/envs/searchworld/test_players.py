@@ -65,11 +65,11 @@ def test_players_replay_alike():
 
 
 def test_a_guess_is_the_first_title_that_is_new_or_its_value():
-    articles = [("Bren Dal", "By trade they are a tesmar."), ("Vor Tel", "By trade they are a lurkan. No more.")]
-    assert shortcuts.guess("Who is the mentor of Bren Dal?", articles) == ["Vor Tel"]
+    articles = [("Bren Dal", "By trade they are a tesmar."), ("Vrim Tel", "By trade they are a lurkan. No more.")]
+    assert shortcuts.guess("Who is the mentor of Bren Dal?", articles) == ["Vrim Tel"]
     assert shortcuts.guess("What is the trade of Bren Dal?", articles) == ["tesmar"]
     assert shortcuts.guess("How many pupils of Bren Dal are there?", articles) == ["2"]
     assert shortcuts.guess("Who is it?", []) == []
-    assert shortcuts.second_query(["Bren Dal", "Vor Tel"], "Who is the mentor of Bren Dal?") == "Vor Tel"
+    assert shortcuts.second_query(["Bren Dal", "Vrim Tel"], "Who is the mentor of Bren Dal?") == "Vrim Tel"
     assert not shortcuts.leaked(["A"], [])
     assert players.frequent() is not players.frequent()
