@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
 
 SECONDS = 120
 """How long an answer of the engine is waited for: it may be busy with an image."""
+
+_HERE = ("localhost", "127.0.0.1", "::1", "localnpipe")
+"""What the SDK calls the hosts of engines of this machine, reached by a socket, a pipe or a port."""
 
 
 def connect() -> DockerClient:
@@ -35,10 +39,10 @@ def connect() -> DockerClient:
     except OSError as error:  # the SDK lets some of them through: a name that cannot be resolved, a key that is none
         raise _absent(error) from error
     host = urlsplit(client.api.base_url).hostname or ""
-    if client.api.base_url.startswith("http://") and host not in ("localhost", "127.0.0.1", "::1"):
+    if host not in _HERE:
         client.close()
         raise ConfigError(
-            f"the Docker engine is on another machine, {host}",
+            f"the Docker engine is on another machine, {os.environ.get('DOCKER_HOST', host)}",
             why="worlds are published on its own loopback address, which cannot be reached from here",
             fix="unset DOCKER_HOST, or run this command there",
         )
@@ -92,6 +96,7 @@ def _refused(what: str, error: APIError) -> ConfigError:
         "port is already allocated": "name another --port, or none",
         "address already in use": "name another --port, or none",
         "memory limit": "raise --memory",
+        "range of CPUs": "name fewer: --cpus 1",
         "No such image": "build it first",
         "network": "docker network ls shows those that are there",
         "no space left": "docker system prune gives room",

@@ -81,12 +81,15 @@ def test_one_port_is_for_one_world(cli):  # noqa: F811
     assert "one port is for one world" in ran.err
 
 
-def test_an_engine_elsewhere_is_refused(monkeypatch):
+@pytest.mark.parametrize("host", ["tcp://10.1.2.3:2375", "tcp://lab:2376", "ssh://me@lab"])
+def test_an_engine_elsewhere_is_refused(monkeypatch, host):
     import docker
 
     class Elsewhere:
         class api:
-            base_url = "http://10.1.2.3:2375"
+            base_url = {"tcp://10.1.2.3:2375": "http://10.1.2.3:2375", "tcp://lab:2376": "https://lab:2376"}.get(
+                host, "http+docker://ssh"
+            )
 
         def ping(self):
             return True
@@ -94,8 +97,9 @@ def test_an_engine_elsewhere_is_refused(monkeypatch):
         def close(self):
             pass
 
+    monkeypatch.setenv("DOCKER_HOST", host)
     monkeypatch.setattr(docker, "from_env", lambda **_: Elsewhere())
-    with pytest.raises(ConfigError, match=r"on another machine, 10\.1\.2\.3"):
+    with pytest.raises(ConfigError, match=f"on another machine, {re.escape(host)}"):
         deploy.connect()
 
 
@@ -116,6 +120,8 @@ def test_what_the_engine_refuses_is_told_in_its_words():
 
     with pytest.raises(ConfigError, match="name another --port"), told("start x"):
         raise docker.errors.APIError("500", explanation="Bind for 0.0.0.0:80 failed: port is already allocated")
+    with pytest.raises(ConfigError, match="name fewer: --cpus"), told("start x"):
+        raise docker.errors.APIError("400", explanation="Range of CPUs is from 0.01 to 2.00, as there are only 2 CPUs")
     with pytest.raises(ServiceError, match="did not start x"), told("start x"):
         raise requests.ConnectionError("gone")
     with pytest.raises(DataError, match="own"), told("start x"):
