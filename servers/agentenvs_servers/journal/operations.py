@@ -435,6 +435,8 @@ def abandon(connection: Connection, session: bytes, now: float) -> bool:
 
     What is left of it is kept for the retention time, for whoever wants to know what became of it.
     """
+    # First what every other operation locks first; where the session is over there is none.
+    connection.execute(sa.delete(playing).where(playing.c.session == session))
     gone = connection.execute(
         sa.update(sessions)
         .where(sessions.c.id == session, sessions.c.state == "open")
@@ -443,7 +445,6 @@ def abandon(connection: Connection, session: bytes, now: float) -> bool:
     ).first()
     if gone is None:
         return False
-    connection.execute(sa.delete(playing).where(playing.c.session == session))
     aborted = sa.and_(episodes.c.session == session, episodes.c.ending.is_(None))
     connection.execute(sa.update(episodes).where(aborted).values(ending="aborted"))
     _count_out(connection, gone.tenant)
