@@ -2,7 +2,8 @@
 
 A text is brought to NFC, folded (``str.casefold``) and cut into runs of letters, digits and marks. Which characters
 these are, and how they compose, is read from Unicode 3.2, the version every Python carries beside its own: the current
-tables differ between Pythons. Characters younger than that are letters without another case.
+tables differ between Pythons. Characters younger than that are letters without another case, which nothing composes
+with or moves past.
 
 What a word is can be changed by a list of stop words, which are left out, and by a stemmer, both part of the
 tokenizer's description and so of an index's digest.
@@ -34,8 +35,11 @@ ENGLISH_STOP_WORDS = (
 # Nothing outside these ranges is changed by NFC, but spaces, which are no letters.
 _MAY_COMPOSE = re.compile("[\u0300-\u1fff\u2100-\U0010ffff]")
 _INNER = "'\u2019.,:;_"
+_JOINER = "\u034f"  # the combining grapheme joiner: marks do not move past it; taken out of every text
+# Folded texts have no white space but blanks; no class of `re` is used, since those too differ between Pythons.
 _ENGLISH = re.compile(
-    r"[^\s'\u2019.,:;]+(?:(?:(?<=[^\W\d_])['\u2019.:](?=[^\W\d_])|(?<=\d)['\u2019.,;](?=\d))[^\s'\u2019.,:;]+)*"
+    r"[^ '\u2019.,:;]+(?:(?:(?<=[^ 0-9'\u2019.,:;_])['\u2019.:](?=[^ 0-9'\u2019.,:;_])"
+    r"|(?<=[0-9])['\u2019.,;](?=[0-9]))[^ '\u2019.,:;]+)*"
 )
 _POSSESSIVE = ("'s", "\u2019s")
 
@@ -55,6 +59,17 @@ class _Folding(dict[int, str]):
         return folded
 
 
+class _Guards(dict[int, str]):
+    """Joiners around what is younger than Unicode 3.2: how marks move past it depends on the Python."""
+
+    def __missing__(self, code: int) -> str:
+        char = chr(code)
+        guarded = f"{_JOINER}{char}{_JOINER}" if ucd.category(char) == "Cn" else char
+        if code < 0x10000:
+            self[code] = guarded
+        return guarded
+
+
 def _fold(char: str) -> str:
     category = ucd.category(char)
     if category == "Cn":
@@ -62,7 +77,7 @@ def _fold(char: str) -> str:
     return char.casefold() if category[0] in "LMN" else " "
 
 
-_WORDS, _WORDS_AND_INNER = _Folding(""), _Folding(_INNER)
+_WORDS, _WORDS_AND_INNER, _GUARDED = _Folding(""), _Folding(_INNER), _Guards()
 
 
 @dataclass(frozen=True)
@@ -92,7 +107,7 @@ class Tokenizer:
     def words(self, text: str) -> list[str]:
         """Return the folded words of a text, stop words included, not stemmed."""
         if _MAY_COMPOSE.search(text):
-            text = ucd.normalize("NFC", text)
+            text = ucd.normalize("NFC", text.translate(_GUARDED)).replace(_JOINER, "")
         if self.rules == "words":
             return text.translate(_WORDS).split()
         return _ENGLISH.findall(text.translate(_WORDS_AND_INNER))

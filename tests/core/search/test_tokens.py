@@ -24,6 +24,8 @@ from agentenvs.core.search.porter import stem
         ("日本 2020", ["日本", "2020"]),
         ("a\x00b\ud800c\u200bd", ["a", "b", "c", "d"]),
         ("\U0001fae8", ["\U0001fae8"]),  # younger than Unicode 3.2, so a letter like any other
+        ("\U0001e4ec\u0301", ["\U0001e4ec\u0301"]),  # a mark since Unicode 15, past which another would move
+        ("e\u034f\u0301", ["e\u0301"]),
         ("", []),
     ],
 )
