@@ -123,8 +123,7 @@ class SearchWorldEnv(Environment):
 
     def warm(self) -> None:
         """Open the first universe of the default split, or of what was handed over."""
-        for name in [*list(self._corpora)[:1], f"{SPEC.default_split}/0"][:1]:
-            self.library(name)
+        self.library(next(iter(self._corpora), f"{SPEC.default_split}/0"))
 
     def libraries(self) -> tuple[str, ...]:
         """Return the names of the universes and corpora that may be searched without an episode."""

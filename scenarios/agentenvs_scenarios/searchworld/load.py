@@ -34,6 +34,8 @@ _ENDINGS: Final = (".json", ".jsonl", ".json.gz", ".jsonl.gz")
 _ASKED: Final = ("question", "query", "problem")
 _ANSWERED: Final = ("golden_answers", "answers", "answer", "target")
 _POINTED: Final = ("supports", "supporting_ids", "gold_docs", "evidence_docs")
+_HEAD: Final = 1 << 17
+"""Bytes of a file that are looked at to see what it is; the first question is in them."""
 _BROUGHT: Final = ("gold_docs", "evidence_docs", "negative_docs")
 
 
@@ -86,7 +88,17 @@ def _sources(folder: Path) -> list[Source]:
     if lines:
         return [Source(folder.name, (documents, lines) if documents else (lines,), _collection)]
     files = sorted(path for path in folder.iterdir() if path.is_file() and path.name.endswith(_ENDINGS))
-    return [Source(path.name.partition(".")[0], (path,), _multihop) for path in files if not documents]
+    return [Source(path.name.partition(".")[0], (path,), _multihop) for path in files if _asks(path)]
+
+
+def _asks(path: Path) -> bool:
+    """Return whether a file begins like one of questions with their paragraphs; corpora and notes lie beside them."""
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            head = file.read(_HEAD)
+    except (OSError, EOFError, zlib.error):
+        return False
+    return b'"question"' in head and (b'"context"' in head or b'"paragraphs"' in head)
 
 
 def _named(folder: Path, name: str) -> Path | None:
@@ -163,7 +175,7 @@ def _hotpot(row: Mapping[str, JSON], gathering: Gathering) -> Asked:
     wanted = {title for title, _ in facts}
     supports = set()
     for title, sentences in context:
-        number = gathering.add(_clean(title), _clean("".join(sentences).strip()))
+        number = gathering.add(_clean(title), " ".join(_clean(sentence).strip() for sentence in sentences))
         if title in wanted:
             supports.add(number)
     kind = str(row.get("type") or "bridge")

@@ -66,7 +66,7 @@ def test_hotpotqa_in_both_layouts(tmp_path):
 
 
 def test_2wikimultihopqa(tmp_path):
-    made = corpus(tmp_path, dev__json=json.dumps([WIKI2]))
+    made = corpus(tmp_path, dev__json=json.dumps([WIKI2]), dev_corpus__json='[{"title": "Red", "text": "Red."}]')
     assert made.questions[0].kind == "compositional"
 
 
@@ -153,15 +153,17 @@ def test_gzipped_files_and_folders_of_corpora(tmp_path):
     ("files", "why"),
     [
         ({}, "there is no corpus in it"),
-        ({"x__json": "{"}, "is no JSON"),
-        ({"x__jsonl": '{"paragraphs": []}'}, "cannot be used"),
-        ({"x__jsonl": "{}\n{"}, "cannot be used"),
-        ({"x__json": "[]"}, "there is no question in it"),
+        ({"x__json": "{"}, "there is no corpus in it"),
+        ({"x__json__gz": "not gzip"}, "there is no corpus in it"),
+        ({"x_corpus__json": '[{"title": "a", "text": "b"}]'}, "there is no corpus in it"),
         ({"x__json": '[{"question": 7, "answer": "x", "context": []}]'}, "cannot be used"),
-        ({"x__json__gz": "not gzip"}, "cannot be read"),
-        ({"x__json": b"\xff\xfe"}, "cannot be read"),
+        ({"x__jsonl": '{"question": "x", "paragraphs": []}'}, "cannot be used"),
+        ({"x__jsonl": '{"question": "x", "paragraphs": []}\n{'}, "cannot be used"),
+        ({"x__json": '[{"question": "x", "context": ['}, "cannot be used"),
+        ({"x__json": b'"question" "context" \xff\xfe'}, "cannot be read"),
         ({"questions__jsonl": '{"question": "x"}'}, "golden_answers or answers or answer or target"),
-        ({"a__json": "[]", "a__jsonl": ""}, "two corpora are called 'a'"),
+        ({"questions__jsonl": ""}, "there is no question in it"),
+        ({"a__json": '"question" "context"', "a__jsonl": '"question" "context"'}, "two corpora are called 'a'"),
     ],
 )
 def test_what_is_no_corpus_is_refused(tmp_path, files, why):
