@@ -166,7 +166,11 @@ def _fill(spec: EnvSpec, item: Item, target: Path, progress: Progress) -> None:
         (part / MANIFEST).write_bytes(canonical_bytes({**_identity(spec, item), "files": files}))
         if target.exists():  # damaged: whoever has it open keeps what he has
             shutil.rmtree(target)
-        part.rename(target)
+        try:
+            part.rename(target)
+        except OSError:  # where there is no lock, somebody else may have been first
+            if not _is_whole(spec, item, target):
+                raise
     finally:
         shutil.rmtree(part, ignore_errors=True)
 

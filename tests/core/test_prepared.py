@@ -212,6 +212,18 @@ def test_of_many_that_need_it_one_makes_it(tmp_path: Path) -> None:
     assert (tmp_path / "made").read_text() == "x"
 
 
+def test_where_no_lock_keeps_them_apart_the_first_one_counts(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def beaten(folder: Path, progress: Progress) -> None:
+        fill(folder, progress)
+        if folder.name.endswith(".0.part"):
+            prepared._fill(SPEC, replace(ITEM, build=fill), cache / prepared.folder_name(SPEC, ITEM), progress)
+
+    monkeypatch.setattr(prepared.shutil, "rmtree", lambda path, ignore_errors=False: None)
+    monkeypatch.setattr(prepared.threading, "get_ident", iter(range(9)).__next__)
+    found = prepared.folder(SPEC, replace(ITEM, build=beaten), None)
+    assert (found / "articles").read_bytes() == b"many articles"
+
+
 def test_what_is_open_stays_readable_when_it_is_made_again(cache: Path) -> None:
     found = prepared.folder(SPEC, ITEM, None)
     with (found / "articles").open("rb") as file:
