@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
@@ -20,6 +20,7 @@ from pydantic import ValidationError
 from agentenvs_servers import bodies
 from agentenvs_servers.failures import told
 from agentenvs_servers.hall import Hall
+from agentenvs_servers.journal.writing import Handed
 from agentenvs_servers.problems import ProblemError
 from agentenvs_servers.sessions import Session
 from agentenvs_servers.wire import StepItem, StepsBody
@@ -98,21 +99,36 @@ async def play(hall: Hall, steps: Sequence[Step]) -> bytes:
     return await asyncio.shield(asyncio.get_running_loop().create_task(_Batch(hall, steps).play()))
 
 
-class Begun(NamedTuple):
-    """A step that was played at once, and may wait for the journal; its session is held."""
+class Begun:
+    """A step that was played at once, and may wait for the journal; its session is held until :meth:`leave`.
 
-    step: Step
-    session: Session
-    answer: bytes | ProblemError
-    pending: asyncio.Future[bool] | None
+    Args:
+        hall: The sessions.
+        session: That of the step.
+        step: What was asked for.
+        answer: The answer.
+        pending: The turn on its way to the journal.
+    """
+
+    __slots__ = ("_hall", "_session", "_step", "answer", "pending")
+
+    def __init__(
+        self, hall: Hall, session: Session, step: Step, answer: bytes | ProblemError, pending: Handed | None
+    ) -> None:
+        self._hall = hall
+        self._session = session
+        self._step = step
+        self.answer = answer
+        self.pending = pending
+
+    def leave(self) -> None:
+        """Give the session back."""
+        self._hall.leave(self._session)
 
     @property
     def is_in(self) -> bool:
         """Whether the journal has the turn already, so that its answer may leave."""
-        pending = self.pending
-        return pending is None or (
-            pending.done() and not pending.cancelled() and pending.exception() is None and pending.result()
-        )
+        return self.pending is None or self.pending.outcome is True
 
     def body(self) -> bytes:
         """Return the answer.
@@ -128,8 +144,8 @@ class Begun(NamedTuple):
         """Return the answer once it may leave; see :meth:`~agentenvs_servers.sessions.Session.settled`."""
         if self.is_in:
             return self.body()
-        step = self.step
-        return await self.session.settled(self.answer, self.pending, step.episode, step.turn, step.action)
+        step = self._step
+        return await self._session.settled(self.answer, self.pending, step.episode, step.turn, step.action)
 
 
 def begin(hall: Hall, step: Step) -> Begun | None:
@@ -147,7 +163,7 @@ def begin(hall: Hall, step: Step) -> Begun | None:
     finally:
         if started is None:
             hall.leave(session)
-    return None if started is None else Begun(step, session, *started)
+    return None if started is None else Begun(hall, session, step, *started)
 
 
 async def alone(hall: Hall, step: Step) -> bytes:
@@ -163,27 +179,39 @@ class _Batch:
 
     async def play(self) -> bytes:
         """Return the answer to the batch."""
-        chains: dict[str, list[int]] = {}
-        for place, step in enumerate(self._steps):
-            chains.setdefault(step.session, []).append(place)
         begun: list[tuple[int, Begun]] = []
         slow: list[asyncio.Task[None]] = []
         loop = asyncio.get_running_loop()
-        for places in chains.values():
+        for places in self._chains():
             found = self._begin(places[0]) if len(places) == 1 else None
             if found is not None:
                 begun.append((places[0], found))
             elif not self._replies[places[0]]:
                 slow.append(loop.create_task(self._chain(places)))
+        if begun and (last := begun[-1][1].pending) is not None:
+            await last.known()
         for place, found in begun:
+            # What was begun together is committed together: nearly always only the last was waited for.
+            if found.is_in and not isinstance(found.answer, ProblemError):
+                self._replies[place] = b'{"status":200,"result":%b}' % found.answer
+                found.leave()
+                continue
             try:
-                # What was begun together is committed together: nearly always only the first is waited for.
                 await self._reply(place, found.settled())
             finally:
-                self._hall.leave(found.session)
+                found.leave()
         if slow:
             await asyncio.wait(slow)
         return b'{"items":[%b]}' % b",".join(self._replies)
+
+    def _chains(self) -> Iterable[Sequence[int]]:
+        """Return the places of the steps of each session."""
+        if len({step.session for step in self._steps}) == len(self._steps):
+            return ((place,) for place in range(len(self._steps)))
+        chains: dict[str, list[int]] = {}
+        for place, step in enumerate(self._steps):
+            chains.setdefault(step.session, []).append(place)
+        return chains.values()
 
     def _begin(self, place: int) -> Begun | None:
         """Play a step at once, where that can be; one that is refused at once has its reply."""

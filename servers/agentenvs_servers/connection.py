@@ -7,6 +7,9 @@ answer counts here as a head that does not come. What is no HTTP at all is answe
 A client that reads nothing of what was written to it is cut off, also where its connection is to be closed: a mere
 closing would wait for it. Beyond the most connections a request is answered that there are too many, whatever it is.
 
+A step that is plain is played and answered without any of uvicorn (see :mod:`~agentenvs_servers.express`), between two
+requests of its parser: nothing else runs on the connection meanwhile, and what comes is kept until it is answered.
+
 A socket has bounds of its own: frames have a size, and a client that does not answer pings is cut off, also where it
 reads nothing of what was written to it already.
 """
@@ -14,17 +17,22 @@ reads nothing of what was written to it already.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import uvicorn
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
-from websockets.exceptions import InvalidState
 from websockets.http11 import Response
+from websockets.protocol import State
 
+from agentenvs_servers.express import Express, Headers
+from agentenvs_servers.framing import Cutter, framed
+from agentenvs_servers.handlers import JSON_TYPE, Answer
 from agentenvs_servers.problems import MEDIA_TYPE, ProblemError, phrase
+from agentenvs_servers.requests import Request
 from agentenvs_servers.settings import Settings
 
 HEAD_SECONDS = 10.0
@@ -34,6 +42,12 @@ MOST_HEAD_BYTES = 65_536
 
 DIRECT = "agentenvs.direct"
 """Name of the extension under which a socket's scope holds its :class:`SocketConnection`."""
+
+REST_SECONDS = 0.05
+"""In which the rest of a plain step comes that does not come in one piece, or the parser has it like any other."""
+
+LEAST_WAIT = 0.01
+"""Seconds; what is due so soon is due."""
 
 SUPERFLUOUS_SECONDS = 1.0
 """In which a connection beyond the most must have sent something, to be told that it is."""
@@ -51,6 +65,35 @@ class Config(uvicorn.Config):
     def __init__(self, app: Any, limits: Settings, **more: Any) -> None:
         super().__init__(app, http=Connection, ws=SocketConnection, **more)
         self.limits = limits
+        self._stamp: Headers | None = None
+        self._well = b""
+        self.express: Express | None = getattr(app, "express", None)
+
+    def well(self, headers: Headers) -> bytes:
+        """Return the head of an answer that goes well, up to the number of its bytes.
+
+        Args:
+            headers: What every answer has: another list whenever there is another in it.
+        """
+        if headers is not self._stamp:
+            self._stamp = headers
+            self._well = _head(200, [*headers, (b"content-type", JSON_TYPE.encode())]) + b"content-length: "
+        return self._well
+
+
+def _head(status: int, headers: Headers) -> bytes:
+    return STATUS_LINE[status] + b"".join(b"%b: %b\r\n" % header for header in headers)
+
+
+def _written(answer: Answer, *more: tuple[bytes, bytes]) -> bytes:
+    """Return an answer as it goes over the wire."""
+    headers = [
+        *more,
+        (b"content-type", answer.media_type.encode()),
+        (b"content-length", b"%d" % len(answer.body)),
+        *((name.lower().encode(), value.encode()) for name, value in answer.headers.items()),
+    ]
+    return b"%b\r\n%b" % (_head(answer.status, headers), answer.body)
 
 
 class Connection(HttpToolsProtocol):
@@ -67,11 +110,30 @@ class Connection(HttpToolsProtocol):
     _unread = 0
     """Bytes that the client had not read when it was looked at last."""
 
+    _is_between = True
+    """Whether the parser waits for the first byte of a request."""
+    _is_express = False
+    """Whether a request runs that the parser knows nothing of."""
+    _first: bytes | None = None
+    """What came from the first byte of a request on, until its head was read."""
+    _part = b""
+    """What came of a request on the express way that is not all there."""
+    _rest: asyncio.TimerHandle | None = None
+    """Gives up waiting for the rest."""
+    _ahead = b""
+    """What came while it ran."""
+    _is_leaving = False
+    """Whether the server stops, and the connection with the answer that is awaited."""
+    _quiet_since = 0.0
+    """When the last request was answered."""
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         # Addresses hold secrets, and uvicorn logs them wherever its access log has a handler, whoever gave it one.
         self.access_log = False
-        self._limits: Settings = self.config.limits  # type: ignore[attr-defined]
+        self._limited = cast("Config", self.config)
+        self._limits = self._limited.limits
+        self._express = self._limited.express
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for the first request."""
@@ -82,8 +144,9 @@ class Connection(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Wait for nothing."""
         self._disarm()
-        if self._reader is not None:
-            self._reader.cancel()
+        for timer in (self._reader, self._rest):
+            if timer is not None:
+                timer.cancel()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -92,6 +155,10 @@ class Connection(HttpToolsProtocol):
             said = f"the limit is {self._limits.max_connections}"
             self._refuse(ProblemError("too_many_connections", said, headers={"Retry-After": "1"}))
             return
+        if self._express is not None:
+            data = self._left_by(self._express, data)
+            if not data:
+                return
         self._is_near = (self._head_bytes or 0) + len(data) > MOST_HEAD_BYTES
         super().data_received(data)
         if self.transport.is_closing() or self.transport.get_protocol() is not self:  # it has become a socket
@@ -108,6 +175,7 @@ class Connection(HttpToolsProtocol):
         """Begin to count."""
         super().on_message_begin()
         self._head_bytes = 0
+        self._is_between = False
 
     def on_headers_complete(self) -> None:
         """Leave the rest to the application.
@@ -122,7 +190,15 @@ class Connection(HttpToolsProtocol):
             raise OverflowError
         self._head_bytes = None
         self._disarm()
+        if self._first is not None and self._express is not None and self.parser.should_keep_alive():
+            self._express.learn(self._first, self.headers)
+        self._first = None
         super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        """Take note that the next byte begins another request."""
+        super().on_message_complete()
+        self._is_between = True
 
     def send_400_response(self, msg: str) -> None:
         """Answer what is no HTTP."""
@@ -134,10 +210,102 @@ class Connection(HttpToolsProtocol):
         super().pause_writing()
         self._watch()
 
+    def on_response_complete(self) -> None:
+        """Begin to wait for the next request."""
+        self._quiet_since = self.loop.time()
+        super().on_response_complete()
+
     def timeout_keep_alive_handler(self) -> None:
-        """Close a connection that nothing was asked on for long."""
+        """Close a connection that nothing was asked on for long; on the express way nobody touches the timer."""
+        self.timeout_keep_alive_task = None
+        since = self.loop.time() if self._is_express else self._quiet_since
+        left = since + self.timeout_keep_alive - self.loop.time()
+        if left > LEAST_WAIT:
+            self.timeout_keep_alive_task = self.loop.call_later(left, self.timeout_keep_alive_handler)
+            return
         super().timeout_keep_alive_handler()
         self._watch()
+
+    def shutdown(self) -> None:
+        """Go when what runs is answered."""
+        if self._rest is not None:
+            self._rest.cancel()
+            self._pass_on()
+        if self._is_express:
+            self._is_leaving = True
+        else:
+            super().shutdown()
+
+    # ---- the express way -------------------------------------------------------------------------------------------
+
+    def _left_by(self, express: Express, data: bytes) -> bytes:
+        """Return what the parser must read of what came."""
+        if self._is_express:
+            self._ahead += data
+            if len(self._ahead) > HIGH_WATER_LIMIT:
+                self.flow.pause_reading()
+            return b""
+        self._first = None
+        if not self._is_between or self._is_answering() or self.flow.write_paused:
+            return data
+        if self._rest is not None:
+            self._rest.cancel()
+            self._rest, data = None, self._part + data
+        self._is_express = True
+        taken = express.begin(self, data)
+        if taken:
+            if self._timer is not None:
+                self._disarm()
+            return b""
+        self._is_express = False
+        if taken is None:
+            self._part = data
+            self._rest = self.loop.call_later(REST_SECONDS, self._pass_on)
+            return b""
+        self._first = data
+        return data
+
+    def _pass_on(self) -> None:
+        """Let the parser have a request whose end does not come at once."""
+        self._rest, part = None, self._part
+        if not self.transport.is_closing():
+            super().data_received(part)
+
+    def answer(self, answer: Answer, request: Request) -> None:
+        """Send the answer to the request that runs, and go on to the next."""
+        self._is_express = False
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        common = self.server_state.default_headers
+        if answer.status == 200 and not self._is_leaving:
+            body = answer.body
+            self.transport.write(b"%b%d\r\n\r\n%b" % (self._limited.well(common), len(body), body))
+        else:
+            named = [] if answer.status < 400 else [(b"x-request-id", request.id.encode())]
+            ending = [(b"connection", b"close")] if self._is_leaving else []
+            self.transport.write(_written(answer, *common, *named, *ending))
+        if self._is_leaving:
+            self.transport.close()
+            self._watch()
+            return
+        self._quiet_since = self.loop.time()
+        if self.timeout_keep_alive_task is None:
+            self.timeout_keep_alive_task = self.loop.call_later(
+                self.timeout_keep_alive, self.timeout_keep_alive_handler
+            )
+        if self._ahead:
+            ahead, self._ahead = self._ahead, b""
+            self.flow.resume_reading()
+            self.data_received(ahead)
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run something to its end; a server that stops waits for it."""
+        task = self.loop.create_task(work)
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+
+    # ---- limits ----------------------------------------------------------------------------------------------------
 
     def _watch(self) -> None:
         if self._reader is None:
@@ -177,14 +345,8 @@ class Connection(HttpToolsProtocol):
         self._refuse(ProblemError("head_too_large", f"the limit is {MOST_HEAD_BYTES} bytes"))
 
     def _refuse(self, problem: ProblemError) -> None:
-        head = [
-            STATUS_LINE[problem.status],
-            b"content-type: %b\r\n" % MEDIA_TYPE.encode(),
-            b"content-length: %d\r\n" % len(problem.body),
-            *(b"%b: %b\r\n" % (name.lower().encode(), value.encode()) for name, value in problem.headers.items()),
-            b"connection: close\r\n\r\n",
-        ]
-        self.transport.write(b"".join([*head, problem.body]))
+        answer = Answer(problem.status, problem.body, MEDIA_TYPE, problem.headers)
+        self.transport.write(_written(answer, (b"connection", b"close")))
         self.transport.close()
         self._watch()
 
@@ -196,12 +358,18 @@ class SocketConnection(WebSocketsSansIOProtocol):
     queue and the events in between, which cost as much as a step.
     """
 
-    _taker: Callable[[bytes], None] | None = None
-
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self._cutter = Cutter(self.config.ws_max_size, super().data_received, self._is_open)
         accept = self.conn.accept
         self.conn.accept = lambda request: _told(accept(request))  # type: ignore[method-assign]
+
+    def data_received(self, data: bytes) -> None:
+        """Take what came: the handshake first, whole, and frames from then on."""
+        if self.handshake_initiated:
+            self._cutter.feed(data)
+        else:
+            super().data_received(data)
 
     def handle_connect(self, event: Any) -> None:
         """Let the application find this object, and take note that a refusal completes the handshake."""
@@ -228,7 +396,7 @@ class SocketConnection(WebSocketsSansIOProtocol):
 
     def take_frames(self, taker: Callable[[bytes], None]) -> None:
         """Hand every further text frame to a function; those of bytes, and the end, go on being events."""
-        self._taker = taker
+        self._cutter.taker = taker
 
     def take_no_more(self) -> None:
         """Close, since what came as text was none."""
@@ -247,22 +415,22 @@ class SocketConnection(WebSocketsSansIOProtocol):
 
     def push(self, answer: bytes) -> bool:
         """Send a text frame; False where the client does not read, or is gone, and ``send`` must find out which."""
-        if not self.writable.is_set() or self.disconnected or self.close_sent:
+        if not self.writable.is_set() or not self._is_open():
             return False
-        try:
-            self.conn.send_text(answer)
-        except InvalidState:
-            return False
-        self.transport.write(b"".join(self.conn.data_to_send()))
+        self.transport.write(framed(answer))
         return True
+
+    def _is_open(self) -> bool:
+        return not self.close_sent and not self.disconnected and self.conn.state is State.OPEN
 
     def send_receive_event_to_app(self) -> None:
         """Hand on a frame."""
-        if self._taker is None or self.curr_msg_data_type != "text" or self.close_sent:
+        taker = self._cutter.taker
+        if taker is None or self.curr_msg_data_type != "text" or self.close_sent:
             super().send_receive_event_to_app()
             return
         frames, self.frames = self.frames, []
-        self._taker(bytes(frames[0]) if len(frames) == 1 else b"".join(frames))
+        taker(bytes(frames[0]) if len(frames) == 1 else b"".join(frames))
 
 
 def _told(response: Response) -> Response:

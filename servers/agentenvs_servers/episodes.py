@@ -28,6 +28,9 @@ from agentenvs_servers.failures import told
 from agentenvs_servers.problems import ProblemError
 from agentenvs_servers.wire import PlayerBody
 
+_ANSWER = b'{"episode":%b,"turn":%d,"observation":%b,"reward":%b,"terminated":%b,"truncated":%b,"info":%b}'
+"""An answer to a turn; put together by hand, since every step needs one."""
+
 log = logging.getLogger("agentenvs.server")
 
 
@@ -48,6 +51,7 @@ class Episode:
     __slots__ = (
         "_known",
         "_lost",
+        "_spelled",
         "agent_key",
         "answer",
         "failure",
@@ -79,6 +83,7 @@ class Episode:
         sealed: bool,
     ) -> None:
         self.name = name
+        self._spelled = dump(name)
         self.sealed = sealed
         self.agent_key = agent_key
         self.recorded = recorded
@@ -209,23 +214,25 @@ class Episode:
         """
         self._check(result)
         observation = dump(result.observation.to_json())
-        answer = dump(
-            {
-                "episode": self.name,
-                "turn": turn,
-                "observation": Written(observation),
-                "reward": self._told(result),
-                "terminated": result.terminated,
-                "truncated": result.truncated,
-                "info": result.info,
-            }
-        )
+        answer = self._written(turn, observation, result)
         self.last_trace = None
         if self.traced:
             self.traces.append(self.trace())
         self.turn, self.said, self.answer, self.observation = turn, said, answer, observation
         self.verdict = self.env.verdict
         return answer
+
+    def _written(self, turn: int, observation: bytes, result: StepResult) -> bytes:
+        """Return the answer to a turn."""
+        return _ANSWER % (
+            self._spelled,
+            turn,
+            observation,
+            dump(self._told(result)),
+            b"true" if result.terminated else b"false",
+            b"true" if result.truncated else b"false",
+            dump(result.info),
+        )
 
     def _told(self, result: StepResult) -> float:
         """Return the reward that the player is told: of a sealed scenario, none before the end."""

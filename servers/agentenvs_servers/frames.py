@@ -222,7 +222,7 @@ class Desk:
         except ProblemError as problem:
             return self._told(waiting.frame, waiting.request, waiting.began, problem)
         finally:
-            self._hall.leave(waiting.begun.session)
+            waiting.begun.leave()
 
     async def settled(self, waiting: Waiting) -> bytes:
         """Return the answer to a turn that the journal has not taken, or not yet."""
@@ -234,7 +234,7 @@ class Desk:
         except Exception as error:  # noqa: BLE001 - boundary: nothing of a failure's words may reach a client
             said = _internal(error)
         finally:
-            self._hall.leave(waiting.begun.session)
+            waiting.begun.leave()
         return self._told(waiting.frame, waiting.request, waiting.began, said)
 
     async def answer(self, frame: Frame) -> bytes:

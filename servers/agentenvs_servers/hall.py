@@ -109,6 +109,9 @@ class Hall:
             self.tools.names.route = journal.route
         self.tools.make_room = lambda: self._forget(self.now())
         self._open: dict[bytes, Session] = {}
+        self._named: dict[str, Session] = {}
+        """Open sessions by name, once they were found by digest. A guess is compared with none of them: Python finds
+        texts by a hash that is keyed anew in every process."""
         self._past: OrderedDict[bytes, Session] = OrderedDict()
         """Closed and expired sessions, in the order of their ending."""
         self.creates = Creates(self)
@@ -191,13 +194,25 @@ class Hall:
         Raises:
             ProblemError: ``wrong_scope`` for an agent key; ``expired`` where its time is up in any case.
         """
+        session = self._named.get(name) or self._found(name)
+        if session is None or (session.over is None and session.is_due(self.now())):
+            return None
+        session.busy += 1
+        return session
+
+    def _found(self, name: str) -> Session | None:
+        """Return a session that is in memory, which from then on is found by its name while it is open.
+
+        Raises:
+            ProblemError: ``wrong_scope``.
+        """
         if is_agent_key(name):
             raise ProblemError("wrong_scope", "an agent key is no session")
         secret = lookup(name)
-        session = self._open.get(secret) or self._past.get(secret)
-        if session is None or (session.over is None and min(session.left(self.now())) <= 0):
-            return None
-        session.busy += 1
+        session = self._open.get(secret)
+        if session is None:
+            return self._past.get(secret)
+        self._named[session.name] = session
         return session
 
     async def fetch(self, name: str) -> Session:
@@ -222,7 +237,8 @@ class Hall:
         session.busy -= 1
         if touched is None:
             touched = session.answered = self.now()
-        session.touched = max(touched, session.touched)
+        if touched > session.touched:
+            session.touched = touched
 
     async def _recalled(self, name: str, secret: bytes) -> Session:
         """Return a session from the journal.
@@ -302,6 +318,7 @@ class Hall:
     def _settle(self, session: Session) -> None:
         """Put a session that is over where it belongs."""
         secret = lookup(session.name)
+        self._named.pop(session.name, None)
         if session.over is not None and self._open.pop(secret, None) is not None:
             self._past[secret] = session
             self.metrics.over.add(session.world.spec.id, session.over[0])
@@ -354,6 +371,7 @@ class Hall:
         idle = [session for session in self._open.values() if session.is_spare]
         for session in sorted(idle, key=lambda session: session.touched)[:over]:
             del self._open[lookup(session.name)]
+            self._named.pop(session.name, None)
             self.forget_agents(session)
             self.metrics.aside.add()
             # Its turns are in the journal; when it was answered last must be too, or it expires too early.

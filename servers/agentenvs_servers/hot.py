@@ -1,8 +1,9 @@
 """The routes that a run spends its time in, as plain ASGI in front of the framework: steps, batches, the socket.
 
 A step through the framework costs five times what it costs here. Everything else passes through; so does a step whose
-address is odd. It is also the outermost boundary: whatever fails behind it is logged and answered as a problem, and
-every request is counted here, by its route.
+address is odd. Most steps over HTTP do not even come here, but by :mod:`~agentenvs_servers.express`. It is also the
+outermost boundary: whatever fails behind it is logged and answered as a problem, and every request is counted, here or
+there, by its route.
 
 A request has an id: its client's ``X-Request-ID``, or one made here. It is answered back as a header, but not with
 steps that went well and whose client sent none; it stands in no body.
@@ -18,6 +19,7 @@ from typing import Any
 from agentenvs_servers import logs, sockets
 from agentenvs_servers.asgi import App, Receive, Scope, Send
 from agentenvs_servers.bodies import ClientGone
+from agentenvs_servers.express import Express
 from agentenvs_servers.failures import told
 from agentenvs_servers.handlers import Answer, Handlers
 from agentenvs_servers.hosts import Hosts
@@ -53,6 +55,8 @@ class Front:
         self.hosts: Hosts | None = None
         """The names that it may be called by; any where None."""
         self._native = native
+        self.express = Express(handlers) if native else None
+        """For connections that know it, see there."""
         self._metrics = metrics = handlers.hall.metrics
         self._step = metrics.route("POST /v1/sessions/{session}/step", "http")
         self._steps = metrics.route("POST /v1/steps", "batch")

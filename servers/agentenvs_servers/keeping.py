@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import logging
 import secrets
 import time
 import zlib
@@ -28,6 +29,7 @@ from agentenvs.core.task import TaskRef
 from agentenvs.core.turn import Effect
 from agentenvs_servers import bodies
 from agentenvs_servers.episodes import Episode
+from agentenvs_servers.failures import told
 from agentenvs_servers.journal import operations
 from agentenvs_servers.journal.opening import Opened
 from agentenvs_servers.journal.rows import (
@@ -42,12 +44,14 @@ from agentenvs_servers.journal.rows import (
 )
 from agentenvs_servers.journal.soundness import DamagedError
 from agentenvs_servers.journal.stats import Stats
-from agentenvs_servers.journal.writing import JournalDown, TurnRow, Writer
+from agentenvs_servers.journal.writing import Handed, JournalDown, Writer
 from agentenvs_servers.problems import ProblemError
 from agentenvs_servers.wire import PlayerBody
 from agentenvs_servers.worlds import Caller
 
 T = TypeVar("T")
+
+log = logging.getLogger("agentenvs.server")
 
 CHECKPOINT_SECONDS = 0.5
 """What the turns since the last checkpoint may take to be played again, in seconds of a processor."""
@@ -119,6 +123,7 @@ class Journal:
         """Commit what is waiting, and close."""
         writer, self._writer = self._writer, None
         if writer is not None:
+            writer.flush()
             await asyncio.to_thread(writer.close)
         await asyncio.to_thread(self._opened.engine.dispose)
 
@@ -146,14 +151,10 @@ class Keeper:
         self.spent = 0.0
         """Seconds that the turns since the last checkpoint took."""
 
-    def turn(self, playing: Episode, then: Callable[[bool], None] | None = None) -> asyncio.Future[bool]:
-        """Write the last turn of an episode; the result says whether it is in.
-
-        Raises:
-            JournalDown: Through the future.
-        """
+    def turn(self, playing: Episode, then: Callable[[bool], None] | None = None) -> Handed:
+        """Write the last turn of an episode; the result says whether it is in."""
         effects, failed = playing.env.effects, playing.failure
-        row = TurnRow(
+        row = (
             playing.name,
             playing.turn,
             playing.said or b"null",
@@ -169,7 +170,11 @@ class Keeper:
         if self.spent < CHECKPOINT_SECONDS or not playing.env.spec.capabilities.snapshot or playing.ended:
             return
         self.spent = 0.0
-        saved = Saved(playing.turn, pack_world(playing))
+        try:
+            saved = Saved(playing.turn, pack_world(playing))
+        except Exception as error:  # noqa: BLE001 - boundary: an environment may fail in any way
+            log.error("%s cannot be saved at turn %d: %s", playing.name, playing.turn, told(error))
+            return
         done = self.journal.writer.run(lambda connection: operations.keep_checkpoint(connection, playing.name, saved))
         done.add_done_callback(lambda future: future.exception())  # one that is not kept costs time, nothing else
 

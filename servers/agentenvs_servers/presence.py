@@ -172,6 +172,11 @@ class Presence(ABC):
         """Return the seconds until it expires without, and in spite of, further calls."""
         return self.touched + self.life.idle - now, self.life.born + self.life.absolute - now
 
+    def is_due(self, now: float) -> bool:
+        """Return whether its time is up."""
+        life = self.life
+        return self.touched + life.idle <= now or life.born + life.absolute <= now
+
     def must_be_open(self) -> None:
         """Refuse what only an open session can do.
 

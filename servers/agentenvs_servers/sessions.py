@@ -26,7 +26,7 @@ from agentenvs_servers.bodies import loads
 from agentenvs_servers.dumping import Written, dump, join, spelled
 from agentenvs_servers.episodes import Episode, begin
 from agentenvs_servers.journal.rows import Ended, EpisodeRow, SessionRow, lookup
-from agentenvs_servers.journal.writing import JournalDown
+from agentenvs_servers.journal.writing import Handed, JournalDown
 from agentenvs_servers.keeping import episode_row, must_fit, unavailable, unpacked
 from agentenvs_servers.presence import Presence
 from agentenvs_servers.problems import ProblemError
@@ -203,7 +203,7 @@ class Session(Presence):
 
     def start_step(
         self, episode: str, turn: int, action: Any, *, trace: bool = False, agent: bool = False
-    ) -> tuple[Answered, asyncio.Future[bool] | None] | None:
+    ) -> tuple[Answered, Handed | None] | None:
         """Play a turn of an inline world at once, up to the journal; see :meth:`step`.
 
         Returns:
@@ -215,7 +215,7 @@ class Session(Presence):
         """
         if trace or self._stale or not self.world.inline or not self._gate.try_enter():
             return None
-        pending: asyncio.Future[bool] | None = None
+        pending: Handed | None = None
         try:
             said = self._said(action)
             playing = self._ready_for(episode, agent=agent)
@@ -225,9 +225,9 @@ class Session(Presence):
             began = perf_counter()
             played = _play_inline(playing, turn, said, action)
             self.world.turns += 1
-            if self.keeper is not None:
-                self.keeper.spent += perf_counter() - began
-                pending = self.keeper.turn(playing, self._committed)
+            if (keeper := self.keeper) is not None:
+                keeper.spent += perf_counter() - began
+                pending = keeper.turn(playing, self._committed)
             return played, pending
         except ProblemError as problem:
             if self._may_be_old(problem):
@@ -240,7 +240,7 @@ class Session(Presence):
     async def settled(
         self,
         answer: Answered,
-        pending: asyncio.Future[bool] | None,
+        pending: Handed | None,
         episode: str,
         turn: int,
         action: Any,
@@ -503,6 +503,9 @@ class Session(Presence):
         return said
 
     def _ready_for(self, episode: str, *, agent: bool) -> Episode:
+        playing = self._current
+        if playing is not None and playing.name == episode and self.over is None:
+            return playing
         if agent:
             self.must_be_agents(episode)
         self.must_be_open()

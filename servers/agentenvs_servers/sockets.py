@@ -101,6 +101,8 @@ class Socket:
         self._freed = asyncio.Event()
         self._open: set[asyncio.Future[Any]] = set()
         """Requests that wait for something."""
+        self._written = 0
+        """Turns that are on their way to the journal."""
 
     async def run(self) -> None:
         """Take frames until the client is gone."""
@@ -123,8 +125,12 @@ class Socket:
     async def rest(self) -> None:
         """Wait until everything that runs has come to its end; what waits for room has not begun."""
         self._held.clear()
-        while self._open:
-            await asyncio.wait(self._open)
+        while self._open or self._written:
+            if self._open:
+                await asyncio.wait(self._open)
+            else:
+                self._freed.clear()
+                await self._freed.wait()
 
     # ---- in --------------------------------------------------------------------------------------------------------
 
@@ -178,12 +184,12 @@ class Socket:
         elif isinstance(begun, bytes):
             self._answer(begun)
         elif (pending := begun.begun.pending) is not None:
-            self._open.add(pending)
-            pending.add_done_callback(partial(self._committed, begun))
+            self._written += 1
+            pending.tell(partial(self._committed, begun))
 
-    def _committed(self, waiting: Waiting, pending: asyncio.Future[bool]) -> None:
+    def _committed(self, waiting: Waiting) -> None:
         """Answer a turn that the journal has; where it has not, somebody must find out what is so."""
-        self._open.discard(pending)
+        self._written -= 1
         if waiting.begun.is_in:
             self._answer(self._desk.ended(waiting))
         else:

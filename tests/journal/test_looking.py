@@ -76,7 +76,7 @@ def test_an_export_has_all_but_names_and_keys(journal, visited):
 
 def test_what_is_damaged_is_told_as_it_is(journal, visited):
     (one, *_) = filled(journal)
-    play(journal, turn(one, 3, episode="ep-0")._replace(action=b'{"half', effects=b"\xff"))
+    play(journal, (*turn(one, 3, episode="ep-0")[:2], b'{"half', b"d" * 16, b"\xff", None, 1))
     last = [form for form, _ in looking.export(visited) if form["kind"] == "turn"][-1]
     assert (last["action"], last["effects"]) == ({"damaged": b'{"half'.hex()}, {"damaged": "ff"})
 

@@ -12,7 +12,7 @@ from agentenvs_servers.journal import operations as do
 from agentenvs_servers.journal.opening import open_journal, shown
 from agentenvs_servers.journal.rows import Ended, EpisodeRow, PlayedTurn, Saved, SessionRow, lookup
 from agentenvs_servers.journal.schema import metadata, sessions, turns
-from agentenvs_servers.journal.writing import JournalDown, TurnRow, Writer
+from agentenvs_servers.journal.writing import JournalDown, Writer
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def call(journal, function, *arguments):
 
 
 def turn(of, number, worker=1, episode="ep-1"):
-    return TurnRow(episode, number, b'"look"', b"d" * 16, None, None, worker)
+    return (episode, number, b'"look"', b"d" * 16, None, None, worker)
 
 
 def play(journal, *rows, strict=False):

@@ -33,6 +33,9 @@ BUSY_SECONDS = 10.0
 
 CONNECT_SECONDS = 5
 
+PREPARED_STATEMENTS = 256
+"""Statements that a connection to a file keeps prepared; the writer has one for each size of a group of turns."""
+
 
 @dataclass(frozen=True, slots=True)
 class Opened:
@@ -171,7 +174,8 @@ def _sqlite(url: sa.URL) -> Engine:
         os.close(os.open(file, os.O_CREAT | os.O_RDWR, 0o600))
     except OSError as error:
         raise DataError(f"the journal {file} cannot be written", why=str(error)) from error
-    engine = sa.create_engine(url, connect_args={"timeout": BUSY_SECONDS, "check_same_thread": False})
+    more = {"timeout": BUSY_SECONDS, "check_same_thread": False, "cached_statements": PREPARED_STATEMENTS}
+    engine = sa.create_engine(url, connect_args=more)
 
     @event.listens_for(engine, "connect")
     def prepare(raw: sqlite3.Connection, _: Any) -> None:

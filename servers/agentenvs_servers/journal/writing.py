@@ -1,8 +1,12 @@
 """The one writer of a worker: takes what its sessions do, and commits it in groups.
 
-Requests hand over their turns and wait; the writer takes all that came meanwhile into one transaction. So a commit
+What the requests of one turn of the event loop hand over goes to a thread as one group, and what comes while that is
+written is the next: one transaction, one call into each thread and one look at the result for all of them. So a commit
 costs once what a step would cost alone, and the event loop never waits for a disk. A turn is inserted by one statement
 that finds its session open and playing its episode, or not at all: another worker may have been asked meanwhile.
+
+All turns of a group are one statement for SQLite too: the interpreter's lock is let go, and asked for again, once a
+statement, and with a busy event loop beside it that costs more than the writing.
 
 Where a transaction fails, each of its requests is told; what the journal says then is what is so.
 """
@@ -15,19 +19,25 @@ import logging
 import queue
 import sqlite3
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from functools import cache
+from itertools import chain
 from time import perf_counter
-from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import sqlalchemy as sa
 from sqlalchemy import Connection
 
+from agentenvs_servers.failures import told
 from agentenvs_servers.journal.opening import Opened
 from agentenvs_servers.journal.stats import Stats
 
 T = TypeVar("T")
 
 MOST_IN_GROUP = 512
+
+MOST_IN_STATEMENT = 64
+"""Turns that one statement inserts into a file; each number of them is a statement that is kept prepared."""
 
 log = logging.getLogger("agentenvs.journal")
 
@@ -36,23 +46,60 @@ class JournalDown(Exception):
     """The journal did not take it: the disk is full, the database is away. Nothing, or all, of it was written."""
 
 
-class TurnRow(NamedTuple):
-    """A turn as it is inserted."""
+TurnRow: TypeAlias = tuple[str, int, bytes, bytes, bytes | None, str | None, int]
+"""A turn as it is inserted: episode, turn, action, digest, effects, failed, worker. A plain tuple: there are many."""
 
-    episode: str
-    turn: int
-    action: bytes
-    digest: bytes
-    effects: bytes | None
-    failed: str | None
-    worker: int
+_COLUMNS = ("episode", "turn", "action", "digest", "effects", "failed", "worker")
 
 
-class _Turn(NamedTuple):
-    row: TurnRow
-    strict: bool
-    future: asyncio.Future[bool]
-    then: Callable[[bool], None] | None
+class Handed:
+    """A turn on its way to the journal; may be awaited, on the event loop alone."""
+
+    __slots__ = ("_asked", "outcome", "row", "strict", "then")
+
+    def __init__(self, row: TurnRow, strict: bool, then: Callable[[bool], None] | None) -> None:
+        self.row = row
+        self.strict = strict
+        self.then = then
+        self.outcome: bool | Exception | None = None
+        """Whether it is in, or why nobody knows; None for as long as it is on its way."""
+        self._asked: list[Callable[[], None]] | None = None
+
+    def tell(self, asked: Callable[[], None]) -> None:
+        """Have a function called once the outcome is there."""
+        if self.outcome is not None:
+            asked()
+        elif self._asked is None:
+            self._asked = [asked]
+        else:
+            self._asked.append(asked)
+
+    def ended(self, outcome: bool | Exception) -> None:
+        """Take the outcome, and tell it."""
+        self.outcome = outcome
+        if self.then is not None:
+            self.then(outcome is True)
+        if self._asked is not None:
+            for asked in self._asked:
+                asked()
+
+    async def known(self) -> None:
+        """Wait until the outcome is there, whatever it is."""
+        if self.outcome is None:
+            known = asyncio.get_running_loop().create_future()
+            self.tell(lambda: None if known.done() else known.set_result(None))
+            await known
+
+    def __await__(self) -> Generator[Any, None, bool]:
+        """Wait for the outcome.
+
+        Raises:
+            JournalDown: The journal did not take it.
+        """
+        yield from self.known().__await__()
+        if isinstance(self.outcome, Exception):
+            raise self.outcome
+        return self.outcome is True
 
 
 class _Work(Generic[T]):
@@ -65,11 +112,19 @@ class _Work(Generic[T]):
         self.strict = strict
         self.future = future
 
+    def ended(self, outcome: Any) -> None:
+        """Tell the outcome."""
+        if self.future.done():
+            return
+        if isinstance(outcome, Exception):
+            self.future.set_exception(outcome)
+            self.future.exception()  # whoever asked may be gone; the log has it
+        else:
+            self.future.set_result(outcome)
 
-_SQLITE = (
-    "INSERT INTO turns (episode, turn, action, digest, effects, failed, worker) "
-    "SELECT no, ?2, ?3, ?4, ?5, ?6, ?7 FROM playing WHERE episode = ?1 ON CONFLICT DO NOTHING"
-)
+
+_Item: TypeAlias = Handed | _Work[Any]
+_Answers: TypeAlias = list[tuple[_Item, Any]]
 
 # The lock keeps a session's close, reset or expiry waiting until this turn is committed, and the other way round.
 _POSTGRESQL = (
@@ -82,18 +137,26 @@ _POSTGRESQL = (
     "JOIN held ON held.episode = a.episode ORDER BY held.no, a.turn ON CONFLICT DO NOTHING"
 )
 
+_SQLITE = (
+    "INSERT INTO turns (episode, turn, action, digest, effects, failed, worker) "
+    "SELECT no, column2, column3, column4, column5, column6, column7 "
+    "FROM (VALUES {}) CROSS JOIN playing ON episode = column1 WHERE true ON CONFLICT DO NOTHING"
+)
+
+_OURS_SQLITE = (
+    "SELECT worker FROM turns JOIN playing ON playing.no = turns.episode WHERE playing.episode = ? AND turn = ?"
+)
+
 _OURS = sa.text(
     "SELECT worker FROM turns JOIN playing ON playing.no = turns.episode "
     "WHERE playing.episode = :episode AND turns.turn = :turn"
 )
 
 
-_Answers: TypeAlias = list[tuple[_Turn | _Work[Any], Any]]
-
-
-_OURS_SQLITE = (
-    "SELECT worker FROM turns JOIN playing ON playing.no = turns.episode WHERE playing.episode = ? AND turn = ?"
-)
+@cache
+def _sqlite(turns: int) -> str:
+    """Return the statement that inserts a number of turns; whoever asks for it twice gets the same text."""
+    return _SQLITE.format(", ".join(["(?, ?, ?, ?, ?, ?, ?)"] * turns))
 
 
 class Writer:
@@ -108,7 +171,13 @@ class Writer:
     def __init__(self, opened: Opened, loop: asyncio.AbstractEventLoop, stats: Stats | None = None) -> None:
         self._opened = opened
         self._loop = loop
-        self._queue: queue.SimpleQueue[_Turn | _Work[Any] | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[list[_Item] | None] = queue.SimpleQueue()
+        self._gathered: list[_Item] = []
+        """What goes into the next group."""
+        self._due = False
+        """Whether it will be handed over, without anything more having to happen."""
+        self._in_thread = 0
+        """How many requests the thread has."""
         self._connection: Connection | None = None
         self._full_sync = False
         self.stats = stats or Stats()
@@ -119,23 +188,20 @@ class Writer:
 
     @property
     def waiting(self) -> int:
-        """How many requests wait, about."""
-        return self._queue.qsize()
+        """How many requests wait."""
+        return len(self._gathered) + self._in_thread
 
-    def turn(self, row: TurnRow, *, strict: bool, then: Callable[[bool], None] | None = None) -> asyncio.Future[bool]:
+    def turn(self, row: TurnRow, *, strict: bool, then: Callable[[bool], None] | None = None) -> Handed:
         """Insert a turn; the result says whether it is in: False where its session is no longer at this turn.
 
         Args:
             row: The turn.
             strict: Whether it must be on disk.
             then: Told whether it is in, before whoever waits.
-
-        Raises:
-            JournalDown: Through the future.
         """
-        future: asyncio.Future[bool] = self._loop.create_future()
-        self._queue.put(_Turn(row, strict, future, then))
-        return future
+        handed = Handed(row, strict, then)
+        self._gather(handed)
+        return handed
 
     def run(self, do: Callable[[Connection], T], *, strict: bool = False) -> asyncio.Future[T]:
         """Do something in a transaction; what it raises undoes it alone.
@@ -144,45 +210,58 @@ class Writer:
             JournalDown: Through the future.
         """
         future: asyncio.Future[T] = self._loop.create_future()
-        self._queue.put(_Work(do, strict, future))
+        self._gather(_Work(do, strict, future))
         return future
 
+    def _gather(self, item: _Item) -> None:
+        self._gathered.append(item)
+        if not self._due:
+            self._due = True
+            self._loop.call_soon(self.flush)
+
+    def flush(self) -> None:
+        """Hand over what was gathered."""
+        group, self._gathered = self._gathered, []
+        if group:
+            self._in_thread += len(group)
+            self._queue.put(group)
+        elif not self._in_thread:
+            self._due = False
+
     def close(self) -> None:
-        """Commit what is waiting, and stop."""
+        """Commit what was handed over, and stop; from another thread than the event loop's."""
         self._queue.put(None)
         self._thread.join()
         self._forget_connection()
 
+    def _deliver(self, answers: _Answers) -> None:
+        self._in_thread -= len(answers)
+        if self._gathered:
+            self._loop.call_soon(self.flush)
+        else:
+            self._due = False
+        for item, outcome in answers:
+            try:
+                item.ended(outcome)
+            except Exception as error:  # noqa: BLE001 - boundary: the others are to be told all the same
+                log.error("somebody who waited for the journal failed: %s", told(error))
+
     # ---- in the thread ---------------------------------------------------------------------------------------------
 
     def _work(self) -> None:
-        going = True
-        while going:
-            group, going = self._group()
-            if group:
-                answers = self._commit(group)
-                with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
-                    self._loop.call_soon_threadsafe(_deliver, answers)
+        while (group := self._queue.get()) is not None:
+            answers: _Answers = []
+            for start in range(0, len(group), MOST_IN_GROUP):
+                answers += self._commit(group[start : start + MOST_IN_GROUP])
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+                self._loop.call_soon_threadsafe(self._deliver, answers)
 
-    def _group(self) -> tuple[list[_Turn | _Work[Any]], bool]:
-        first = self._queue.get()
-        group: list[_Turn | _Work[Any]] = []
-        while first is not None:
-            group.append(first)
-            if len(group) >= MOST_IN_GROUP:
-                return group, True
-            try:
-                first = self._queue.get_nowait()
-            except queue.Empty:
-                return group, True
-        return group, False
-
-    def _commit(self, group: Sequence[_Turn | _Work[Any]]) -> _Answers:
+    def _commit(self, group: Sequence[_Item]) -> _Answers:
         began = perf_counter()
         try:
             connection = self._connected()
             self._sync(connection, any(item.strict for item in group))
-            turns = [item for item in group if isinstance(item, _Turn)]
+            turns = [item for item in group if isinstance(item, Handed)]
             if self._opened.is_sqlite and len(turns) == len(group):
                 answers: _Answers = list(zip(turns, self._insert_alone(connection, turns), strict=True))
             else:
@@ -210,7 +289,7 @@ class Writer:
             log.warning("the journal is back; %d requests were refused meanwhile", self.refused)
             self.refused = 0
 
-    def _write(self, connection: Connection, group: Sequence[_Turn | _Work[Any]], turns: Sequence[_Turn]) -> _Answers:
+    def _write(self, connection: Connection, group: Sequence[_Item], turns: Sequence[Handed]) -> _Answers:
         answers: _Answers = []
         if turns:
             answers += zip(turns, self._insert(connection, turns), strict=True)
@@ -219,47 +298,54 @@ class Writer:
                 answers.append((item, _apart(connection, item.do)))
         return answers
 
-    def _insert_alone(self, connection: Connection, turns: Sequence[_Turn]) -> list[bool]:
+    def _insert_alone(self, connection: Connection, turns: Sequence[Handed]) -> list[bool]:
         """Insert turns in a transaction of their own, by the driver itself: by far the commonest, and twice as fast.
 
         Raises:
             OSError: The journal did not take them.
         """
-        rows = [turn.row for turn in turns]
+        if len(turns) <= MOST_IN_STATEMENT:
+            # One statement is a transaction. Where it did not take all, which ones is looked up afterwards: if their
+            # episode ends in between, the last turn counts as one whose answer was lost on the way.
+            return self._insert_in_file(connection, turns)
         raw: Any = connection.connection.driver_connection
-        try:
+        with _as_os_error():
             raw.execute("BEGIN IMMEDIATE")
             try:
-                written = raw.executemany(_SQLITE, rows).rowcount
-                if written != len(rows):
-                    found = [raw.execute(_OURS_SQLITE, row[:2]).fetchone() for row in rows]
+                taken = self._insert_in_file(connection, turns)
                 raw.execute("COMMIT")
             except BaseException:
                 raw.execute("ROLLBACK")
                 raise
-        except sqlite3.Error as error:
-            raise OSError(str(error)) from error
-        self.stats.wrote(written)
-        if written == len(rows):
-            return [True] * len(rows)
-        return [ours == (row.worker,) for ours, row in zip(found, rows, strict=True)]
+        return taken
 
-    def _insert(self, connection: Connection, turns: Sequence[_Turn]) -> list[bool]:
-        rows = [turn.row for turn in turns]
+    def _insert(self, connection: Connection, turns: Sequence[Handed]) -> list[bool]:
+        """Insert turns within a transaction, and return of each whether it is in."""
         if self._opened.is_sqlite:
-            written = connection.exec_driver_sql(_SQLITE, rows).rowcount
-        else:
-            columns = {name: [getattr(row, name) for row in rows] for name in TurnRow._fields}
-            written = connection.exec_driver_sql(_POSTGRESQL, columns).rowcount
+            return self._insert_in_file(connection, turns)
+        rows = [turn.row for turn in turns]
+        columns = dict(zip(_COLUMNS, map(list, zip(*rows, strict=True)), strict=True))
+        written = connection.exec_driver_sql(_POSTGRESQL, columns).rowcount
         self.stats.wrote(written)
         if written == len(rows):
-            return [True] * len(rows)
-        return [self._is_in(connection, row) for row in rows]
+            return [True] * written
+        found = [connection.execute(_OURS, {"episode": row[0], "turn": row[1]}).scalar() for row in rows]
+        return [worker == row[-1] for worker, row in zip(found, rows, strict=True)]
 
-    @staticmethod
-    def _is_in(connection: Connection, row: TurnRow) -> bool:
-        found = connection.execute(_OURS, {"episode": row.episode, "turn": row.turn}).scalar()
-        return found == row.worker
+    def _insert_in_file(self, connection: Connection, turns: Sequence[Handed]) -> list[bool]:
+        raw: Any = connection.connection.driver_connection
+        rows = [turn.row for turn in turns]
+        written = 0
+        with _as_os_error():
+            for start in range(0, len(rows), MOST_IN_STATEMENT):
+                some = rows[start : start + MOST_IN_STATEMENT]
+                written += raw.execute(_sqlite(len(some)), tuple(chain.from_iterable(some))).rowcount
+            if written != len(rows):
+                found = [raw.execute(_OURS_SQLITE, row[:2]).fetchone() for row in rows]
+        self.stats.wrote(written)
+        if written == len(rows):
+            return [True] * written
+        return [worker == row[-1:] for worker, row in zip(found, rows, strict=True)]
 
     def _connected(self) -> Connection:
         if self._connection is None or self._connection.invalidated:
@@ -288,6 +374,15 @@ class Writer:
                 connection.close()
 
 
+@contextlib.contextmanager
+def _as_os_error() -> Iterator[None]:
+    """Tell what the driver of files raises as what it is to the writer."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise OSError(str(error)) from error
+
+
 def _apart(connection: Connection, do: Callable[[Connection], T]) -> T | Exception:
     """Return what something does to the journal, or what it raises; undone then, without harm to the group."""
     savepoint = connection.begin_nested()
@@ -306,17 +401,3 @@ def _words(error: Exception) -> str:
     """Return what the driver says; rows, and what else a statement held, are left out."""
     said = error.orig if isinstance(error, sa.exc.DBAPIError) and error.orig is not None else error
     return f"{type(said).__name__}: {str(said).partition(chr(10))[0][:200]}"
-
-
-def _deliver(answers: _Answers) -> None:
-    for item, answer in answers:
-        future = item.future
-        if type(item) is _Turn and item.then is not None:
-            item.then(answer is True)
-        if future.done():
-            continue
-        if isinstance(answer, Exception):
-            future.set_exception(answer)
-            future.exception()  # whoever asked may be gone; the log has it
-        else:
-            future.set_result(answer)
