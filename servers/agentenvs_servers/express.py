@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from time import perf_counter
 from typing import Any, NamedTuple, Protocol
 
@@ -63,11 +63,12 @@ class Express:
 
     Args:
         handlers: What the application calls.
+        admit: Raises the problem that a request is answered for its headers alone, if any.
     """
 
-    def __init__(self, handlers: Handlers) -> None:
+    def __init__(self, handlers: Handlers, admit: Callable[[Mapping[bytes, bytes]], None]) -> None:
         self._hall = handlers.hall
-        self._handlers = handlers
+        self._admit = admit
         self._route = handlers.hall.metrics.route("POST /v1/sessions/{session}/step", "http")
         self._heads: dict[bytes, _Head] = {}
 
@@ -97,6 +98,7 @@ class Express:
         if int(length) > self._hall.settings.max_body_bytes:
             return
         try:
+            self._admit(found)
             entered = auth.Pass(found, self._hall.keyring)
         except ProblemError:
             return

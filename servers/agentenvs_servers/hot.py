@@ -55,7 +55,7 @@ class Front:
         self.hosts: Hosts | None = None
         """The names that it may be called by; any where None."""
         self._native = native
-        self.express = Express(handlers) if native else None
+        self.express = Express(handlers, self._admit) if native else None
         """For connections that know it, see there."""
         self._metrics = metrics = handlers.hall.metrics
         self._step = metrics.route("POST /v1/sessions/{session}/step", "http")
@@ -103,13 +103,16 @@ class Front:
             return self._problem(problem)
         return None
 
+    def _admit(self, headers: Mapping[bytes, bytes]) -> None:
+        if self.hosts is not None:
+            self.hosts.must_be_ours(headers)
+
     async def _other(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "websocket":
             await self.app(scope, receive, send)
             return
         try:
-            if self.hosts is not None:
-                self.hosts.must_be_ours(dict(scope["headers"]))
+            self._admit(dict(scope["headers"]))
         except ProblemError as problem:
             self._metrics.problems.add(problem.code)
             await receive()  # websocket.connect

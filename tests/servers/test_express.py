@@ -12,6 +12,7 @@ from uvicorn.server import ServerState
 
 from agentenvs_servers import connection, run
 from agentenvs_servers.connection import Connection
+from agentenvs_servers.hosts import Hosts
 from agentenvs_servers.hot import Front
 from agentenvs_servers.journal.opening import open_journal
 from agentenvs_servers.keeping import Journal
@@ -97,9 +98,10 @@ class Server:
         self.taken.append(taken)
         return taken
 
-    async def session(self, line: Line, env: str = "room", headers: str = "") -> dict[str, Any]:
-        """Return a session whose steps have heads that are known."""
-        line.feed(_post("/v1/sessions", json.dumps({"env": env, "key": key()}).encode(), headers))
+    async def session(self, line: Line, headers: str = "", name: str = "x") -> dict[str, Any]:
+        """Return a new session."""
+        asked = _post("/v1/sessions", json.dumps({"env": "room", "key": key()}).encode(), headers)
+        line.feed(asked.replace(b"Host: x", b"Host: %b" % name.encode()))
         ((status, body),) = await line.answers(1)
         assert status == 201, body
         return json.loads(body)
@@ -315,6 +317,17 @@ async def test_a_head_with_lines_that_end_in_another_way_is_not_remembered(serve
     line.feed(_step(made, 1).replace(b"Host: x\r\n", b"Host: x\n"))
     await asyncio.sleep(0.05)
     assert len(server.front.express._heads) == known
+
+
+async def test_heads_with_a_foreign_name_are_not_remembered(serve):
+    server = serve()
+    server.front.hosts = Hosts()
+    line = Line(server)
+    made = await server.session(line, name="localhost")
+    for _ in range(2):
+        line.feed(_step(made, 1).replace(b"Host: x", b"Host: evil.example"))
+        assert [status for status, _ in await line.answers(1)] == [403]
+    assert server.front.express._heads == {}
 
 
 async def test_heads_are_kept_within_bounds(serve, monkeypatch):
