@@ -96,7 +96,12 @@ async def play(hall: Hall, steps: Sequence[Step]) -> bytes:
 
     It comes to its end, whether or not its client still waits.
     """
-    return await asyncio.shield(asyncio.get_running_loop().create_task(_Batch(hall, steps).play()))
+    return await asyncio.shield(asyncio.get_running_loop().create_task(played(hall, steps)))
+
+
+async def played(hall: Hall, steps: Sequence[Step]) -> bytes:
+    """Play the steps, in a task that nobody cancels, and return the answer to their batch."""
+    return await _Batch(hall, steps).play()
 
 
 class Begun:

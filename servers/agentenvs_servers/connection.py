@@ -44,7 +44,7 @@ DIRECT = "agentenvs.direct"
 """Name of the extension under which a socket's scope holds its :class:`SocketConnection`."""
 
 REST_SECONDS = 0.05
-"""In which the rest of a plain step comes that does not come in one piece, or the parser has it like any other."""
+"""In which the rest of a plain step comes that comes in two pieces, or the parser has it like any other."""
 
 LEAST_WAIT = 0.01
 """Seconds; what is due so soon is due."""
@@ -117,7 +117,7 @@ class Connection(HttpToolsProtocol):
     _first: bytes | None = None
     """What came from the first byte of a request on, until its head was read."""
     _part = b""
-    """What came of a request on the express way that is not all there."""
+    """What came of a plain request that is not all there; if it still is not with the next piece, the parser has it."""
     _rest: asyncio.TimerHandle | None = None
     """Gives up waiting for the rest."""
     _ahead = b""
@@ -248,6 +248,7 @@ class Connection(HttpToolsProtocol):
         self._first = None
         if not self._is_between or self._is_answering() or self.flow.write_paused:
             return data
+        is_first = self._rest is None
         if self._rest is not None:
             self._rest.cancel()
             self._rest, data = None, self._part + data
@@ -258,7 +259,7 @@ class Connection(HttpToolsProtocol):
                 self._disarm()
             return b""
         self._is_express = False
-        if taken is None:
+        if taken is None and is_first:
             self._part = data
             self._rest = self.loop.call_later(REST_SECONDS, self._pass_on)
             return b""

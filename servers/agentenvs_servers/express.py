@@ -1,8 +1,8 @@
-"""Steps over HTTP without a scope, a task or events in between: the bytes of a request in, the bytes of its answer out.
+"""Steps and batches over HTTP without uvicorn's scope and events: the bytes of a request in, those of its answer out.
 
 What a server between connection and application costs is more than a step costs itself. So where the connection is one
 of our own (:mod:`~agentenvs_servers.connection`), a step that is plain goes past all that: it is played as soon as its
-bytes are there, and answered when the journal has it.
+bytes are there, and answered when the journal has it. So does a batch of steps.
 
 Nothing is parsed here that a parser might read in another way. A request is plain where its first line is that of a
 step to the letter, and the rest of its head is, to the byte, one that a connection's parser has read before: equal
@@ -15,6 +15,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import partial
 from time import perf_counter
 from typing import Any, NamedTuple, Protocol
 
@@ -22,6 +23,7 @@ from agentenvs_servers import auth, batches, bodies, logs
 from agentenvs_servers.batches import Begun, Step
 from agentenvs_servers.failures import told
 from agentenvs_servers.handlers import JSON_TYPE, Answer, Handlers
+from agentenvs_servers.metering import Route
 from agentenvs_servers.problems import MEDIA_TYPE, ProblemError
 from agentenvs_servers.requests import Request, current
 
@@ -32,7 +34,7 @@ MOST_HEAD_BYTES = 2_048
 
 Headers = Sequence[tuple[bytes, bytes]]
 
-_LINE = re.compile(rb"POST /v1/sessions/([0-9a-f]{8}\.s\.[\w-]{43})/step HTTP/1\.1\r\n", re.ASCII)
+_LINE = re.compile(rb"POST /v1/(?:sessions/([0-9a-f]{8}\.s\.[\w-]{43})/step|steps) HTTP/1\.1\r\n", re.ASCII)
 _LENGTH = re.compile(rb"\d{1,9}", re.ASCII)
 _ODD = frozenset({b"connection", b"expect", b"transfer-encoding", b"upgrade", b"x-request-id"})
 """Headers of requests that are not plain, whatever stands in them."""
@@ -48,6 +50,14 @@ class Line(Protocol):
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Run something to its end; a server that stops waits for it."""
+
+
+class _Asked(NamedTuple):
+    """A request that runs."""
+
+    line: Line
+    request: Request
+    began: float
 
 
 class _Head(NamedTuple):
@@ -69,7 +79,8 @@ class Express:
     def __init__(self, handlers: Handlers, admit: Callable[[Mapping[bytes, bytes]], None]) -> None:
         self._hall = handlers.hall
         self._admit = admit
-        self._route = handlers.hall.metrics.route("POST /v1/sessions/{session}/step", "http")
+        self._step = handlers.hall.metrics.route("POST /v1/sessions/{session}/step", "http")
+        self._steps = handlers.hall.metrics.route("POST /v1/steps", "batch")
         self._heads: dict[bytes, _Head] = {}
 
     def learn(self, data: bytes, headers: Headers) -> None:
@@ -127,73 +138,79 @@ class Express:
         missing = head.length - (len(data) - end)
         if missing:
             return None if missing > 0 else False
-        began = perf_counter()
-        request = Request()
-        current.set(request)
+        asked = _Asked(line, Request(), perf_counter())
+        current.set(asked.request)
         try:
             head.entered.tenant()
-            step = _step(first[1].decode(), data[end:])
-            begun = None if step is None else batches.begin(self._hall, step)
+            if first[1] is None:
+                return self._play(asked, bodies.loads(data[end:]))
+            return self._begin(asked, _step(first[1].decode(), data[end:]))
         except ProblemError:
             return False  # the application says so as well, with all that belongs to it
         except Exception as error:  # noqa: BLE001 - boundary: nothing of a failure's words may reach a client
-            self.answer(line, _internal(error), request, began)
+            self._answer(asked, self._step, _internal(error))
             return True
+
+    # ---- a step ----------------------------------------------------------------------------------------------------
+
+    def _begin(self, asked: _Asked, step: Step | None) -> bool:
+        begun = None if step is None else batches.begin(self._hall, step)
         if begun is None:
             return False
-        running = _Running(self, line, begun, request, began)
         if begun.pending is None:
-            running.known()
+            self._known(asked, begun)
         else:
-            begun.pending.tell(running.known)
+            begun.pending.tell(partial(self._known, asked, begun))
         return True
 
-    def answer(self, line: Line, said: bytes | ProblemError, request: Request, began: float) -> None:
+    def _known(self, asked: _Asked, begun: Begun) -> None:
+        """Answer a step that the journal has; where it has not, somebody must find out what is so."""
+        if not begun.is_in:
+            asked.line.spawn(self._settled(asked, begun))
+            return
+        begun.leave()
+        self._answer(asked, self._step, begun.answer)
+
+    async def _settled(self, asked: _Asked, begun: Begun) -> None:
+        current.set(asked.request)
+        try:
+            said: bytes | ProblemError = await begun.settled()
+        except ProblemError as problem:
+            said = problem
+        except Exception as error:  # noqa: BLE001 - boundary: nothing of a failure's words may reach a client
+            said = _internal(error)
+        finally:
+            begun.leave()
+        self._answer(asked, self._step, said)
+
+    # ---- a batch ---------------------------------------------------------------------------------------------------
+
+    def _play(self, asked: _Asked, form: Any) -> bool:
+        asked.line.spawn(self._played(asked, batches.parse(form, self._hall.settings.max_batch)))
+        return True
+
+    async def _played(self, asked: _Asked, steps: Sequence[Step]) -> None:
+        current.set(asked.request)
+        try:
+            said: bytes | ProblemError = await batches.played(self._hall, steps)
+        except Exception as error:  # noqa: BLE001 - boundary: nothing of a failure's words may reach a client
+            said = _internal(error)
+        self._answer(asked, self._steps, said)
+
+    # ---- out -------------------------------------------------------------------------------------------------------
+
+    def _answer(self, asked: _Asked, route: Route, said: bytes | ProblemError) -> None:
         """Answer a request, and count it."""
         if isinstance(said, ProblemError):
             self._hall.metrics.problems.add(said.code)
             answer = Answer(said.status, said.body, MEDIA_TYPE, said.headers)
         else:
             answer = Answer(200, said)
-        took = perf_counter() - began
-        self._route.answered(answer.status, took)
+        took = perf_counter() - asked.began
+        route.answered(answer.status, took)
         if logs.access.isEnabledFor(logging.INFO):
-            logs.told_of(request, self._route.name, answer.status, took)
-        line.answer(answer, request)
-
-
-class _Running:
-    """A step that was played, and waits for the journal."""
-
-    __slots__ = ("_began", "_begun", "_door", "_line", "_request")
-
-    def __init__(self, door: Express, line: Line, begun: Begun, request: Request, began: float) -> None:
-        self._door = door
-        self._line = line
-        self._begun = begun
-        self._request = request
-        self._began = began
-
-    def known(self) -> None:
-        """Answer a step that the journal has; where it has not, somebody must find out what is so."""
-        begun = self._begun
-        if not begun.is_in:
-            self._line.spawn(self._settled())
-            return
-        begun.leave()
-        self._door.answer(self._line, begun.answer, self._request, self._began)
-
-    async def _settled(self) -> None:
-        current.set(self._request)
-        try:
-            said: bytes | ProblemError = await self._begun.settled()
-        except ProblemError as problem:
-            said = problem
-        except Exception as error:  # noqa: BLE001 - boundary: nothing of a failure's words may reach a client
-            said = _internal(error)
-        finally:
-            self._begun.leave()
-        self._door.answer(self._line, said, self._request, self._began)
+            logs.told_of(asked.request, route.name, answer.status, took)
+        asked.line.answer(answer, asked.request)
 
 
 def _step(session: str, body: bytes) -> Step | None:

@@ -185,6 +185,33 @@ async def test_whoever_sends_a_known_head_is_known(serve):
     assert server.taken == [True]
 
 
+async def test_a_batch_says_what_it_says_by_the_application(serve):
+    server = serve()
+    line = Line(server)
+    made = [await server.session(line) for _ in range(3)]
+
+    def batch(turn: int, headers: str = "", *, most: int = 3) -> bytes:
+        items = [{"session": one["session"], "episode": one["episode"], "turn": turn, "action": "look"} for one in made]
+        body = json.dumps({"items": [*items[:most], *[items[0]] * (3 - most)]})
+        return _post("/v1/steps", body.encode().ljust(1_000), headers)
+
+    line.feed(batch(1))
+    await line.answers(1)
+    server.taken.clear()
+    line.feed(batch(2), batch(2, "X-Request-ID: again\r\n"), batch(3, most=1), batch(9))
+    (first, again, chain, ahead) = await line.answers(4)
+    assert first == again
+    assert [item["status"] for item in json.loads(first[1])["items"]] == [200] * 3
+    assert [item["result"]["turn"] for item in json.loads(chain[1])["items"]] == [3] * 3
+    assert [item["problem"]["code"] for item in json.loads(ahead[1])["items"]] == ["turn_ahead"] * 3
+    assert True in server.taken
+    line.feed(_post("/v1/steps", b'{"items":[{}]}'.ljust(1_000)))
+    ((status, said),) = await line.answers(1)
+    assert (status, json.loads(said)["code"]) == (422, "invalid_request")
+    counts = server.front.handlers.hall.metrics.routes["POST /v1/steps"].statuses
+    assert counts == {200: 5, 422: 1}
+
+
 REFUSED = {
     "another session": ({}, {"session": "00000000.s." + "x" * 43}, 404),
     "another episode": ({"episode": "ep-0"}, {}, 409),
@@ -236,6 +263,22 @@ async def test_a_step_in_two_pieces_wherever_it_is_cut(serve):
         line.feed(data[:cut], data[cut:])
         ((status, said),) = await line.answers(1)
         assert (status, json.loads(said)["turn"]) == (200, turn)
+
+
+async def test_a_step_in_many_pieces_is_the_parsers(serve):
+    server = serve(body_seconds=0.3)
+    line = Line(server)
+    made = await _known(server, line)
+    data = _step(made, 2)
+    line.feed(*[data[at : at + 1] for at in range(len(data))])
+    assert [status for status, _ in await line.answers(1)] == [200]
+    data = _step(made, 3)
+    line.feed(data[:-20])
+    for at in range(len(data) - 20, len(data) - 2):  # nobody may go on like this for ever
+        await asyncio.sleep(0.03)
+        line.feed(data[at : at + 1])
+    ((status, said),) = await line.answers(1)
+    assert (status, json.loads(said)["code"]) == (408, "request_slow")
 
 
 async def test_the_rest_of_a_step_may_be_late_or_never_come(serve, monkeypatch):
