@@ -116,7 +116,9 @@ class Socket:
                     size = int.from_bytes(await self._reader.readexactly(2 if size == 126 else 8), "big")
                 data = await self._reader.readexactly(size)
                 if first & 0x0F == 9:
-                    self._writer.write(b"\x8a\x80\0\0\0\0")
+                    self._writer.write(
+                        bytes([0x8A, 0x80 | size]) + b"\0\0\0\0" + data
+                    )  # a pong says what its ping said
                 elif first & 0x0F == 1:
                     head = data[:60].split(b",")
                     self._waiting.pop(int(head[0][6:])).set_result(int(head[1][9:]))

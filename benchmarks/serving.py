@@ -5,8 +5,12 @@ clients cost does not count. The clients are as cheap as can be: raw sockets in 
 walks that were recorded before. Beside it run echo servers that do no work and keep nothing.
 
     python benchmarks/serving.py                   # doors, durabilities, echoes, recovery
-    python benchmarks/serving.py --workers         # 1, 2, 4, 8 workers, connections kept or not
-    python benchmarks/serving.py --postgres URL    # steps into a PostgreSQL database too
+    python benchmarks/serving.py --workers         # 1, 2, 4, 8 workers, sessions kept together or not
+    python benchmarks/serving.py --postgres        # steps into one PostgreSQL: of a cluster made for it, or of a URL
+    python benchmarks/serving.py --recovery        # recovery alone
+
+OpenEnv's own server, with an environment that echoes, stands beside them where AGENTENVS_PEER_PYTHON names a Python in
+which ``openenv`` is installed.
 """
 
 from __future__ import annotations
@@ -36,6 +40,10 @@ SESSIONS = 64
 TURNS = 300
 TICK = os.sysconf("SC_CLK_TCK")
 
+OPENENV_DOORS = {"openenv": "OpenEnv's server, an echo, WebSocket", "openenv-http": "OpenEnv's server, an echo, HTTP"}
+PEER = "AGENTENVS_PEER_PYTHON"
+OWN = "own"
+
 ECHOES = {
     "bare FastAPI echo, HTTP": """
 from fastapi import FastAPI
@@ -61,6 +69,31 @@ async def app(scope, receive, send):
     await send({"type": "http.response.body", "body": data})
 """,
 }
+
+
+OPENENV = """
+from openenv.core.env_server import Environment, create_fastapi_app
+from openenv.core.env_server.types import Action, Observation, State
+class Say(Action):
+    message: str
+class Seen(Observation):
+    echoed_message: str = ""
+class Echo(Environment):
+    SUPPORTS_CONCURRENT_SESSIONS = True
+    def __init__(self):
+        super().__init__()
+        self._state = State(episode_id="echo", step_count=0)
+    def reset(self, seed=None, episode_id=None, **more):
+        return Seen(echoed_message="ready", done=False, reward=0.0)
+    def step(self, action, **more):
+        self._state.step_count += 1
+        return Seen(echoed_message=action.message, done=False, reward=0.0)
+    @property
+    def state(self):
+        return self._state
+app = create_fastapi_app(Echo, Say, Seen, max_concurrent_envs=1000)
+"""
+"""The sample environment of its documentation."""
 
 
 class Row(NamedTuple):
@@ -147,13 +180,13 @@ def serving(folder: Path, journal: str, workers: int = 1) -> Iterator[Server]:
 
 
 @contextmanager
-def echoing(folder: Path, code: str, port: int) -> Iterator[Server]:
+def echoing(folder: Path, code: str, port: int, python: str = sys.executable) -> Iterator[Server]:
     """Serve an echo."""
     (folder / "echo.py").write_text(code)
-    command = [sys.executable, "-m", "uvicorn", "echo:app", "--port", str(port), "--log-level", "critical"]
+    command = [python, "-m", "uvicorn", "echo:app", "--port", str(port), "--log-level", "critical"]
     process = subprocess.Popen([*command, "--no-access-log"], cwd=folder)
     try:
-        for _ in range(200):
+        for _ in range(1200):  # OpenEnv takes long to come up
             try:
                 urllib.request.urlopen(f"http://127.0.0.1:{port}/nothing", timeout=1).close()
             except urllib.error.HTTPError:
@@ -197,8 +230,8 @@ async def _ask(server: Server, path: str, body: object) -> dict:
     return json.loads(data)
 
 
-def _post(path: str, body: bytes, more: str = "") -> bytes:
-    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n{more}"
+def _post(path: str, body: bytes) -> bytes:
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
 
 
@@ -240,31 +273,58 @@ async def _read_frame(reader: asyncio.StreamReader) -> bytes:
             return data
 
 
-async def over_http(
-    server: Server, session: dict, actions: list[str], times: list[float], *, keep: bool = True
-) -> None:
-    """Play a walk over one connection, or over one a step."""
-    reader, writer = await asyncio.open_connection(server.host, server.port)
-    path, more = f"/v1/sessions/{session['session']}/step", "" if keep else "Connection: close\r\n"
+async def over_http(server: Server, session: dict, actions: list[str], times: list[float]) -> None:
+    """Play a walk over one connection."""
+    await _walked(session, actions, times, [await _Shared.opened(server)], 0)
+
+
+async def over_any(server: Server, sessions: list[dict], played: list[list[str]], times: list[float]) -> None:
+    """Play all walks, each turn over another of the connections: wherever they lead, it is mostly another worker."""
+    lines = [await _Shared.opened(server) for _ in sessions]
+    walks = enumerate(zip(sessions, played, strict=True))
+    await asyncio.gather(*(_walked(one, actions, times, lines, at) for at, (one, actions) in walks))
+
+
+async def _walked(session: dict, actions: list[str], times: list[float], lines: list[_Shared], at: int) -> None:
+    path = f"/v1/sessions/{session['session']}/step"
     for turn, action in enumerate(actions, start=1):
         body = json.dumps({"episode": session["episode"], "turn": turn, "action": action}).encode()
         began = time.perf_counter()
-        writer.write(_post(path, body, more))
-        await _answer(reader)
+        await lines[(at + turn) % len(lines)].ask(_post(path, body))
         times.append(time.perf_counter() - began)
-        if not keep:
-            writer.close()
-            reader, writer = await asyncio.open_connection(server.host, server.port)
-    writer.close()
+
+
+class _Shared:
+    """A connection with one request on it at a time."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader, self._writer = reader, writer
+        self._free = asyncio.Lock()
+
+    @classmethod
+    async def opened(cls, server: Server) -> _Shared:
+        return cls(*await asyncio.open_connection(server.host, server.port))
+
+    async def ask(self, request: bytes) -> None:
+        async with self._free:
+            self._writer.write(request)
+            await _answer(self._reader)
+
+
+async def _socket(server: Server, path: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Return a line that has become a socket."""
+    reader, writer = await asyncio.open_connection(server.host, server.port)
+    key = base64.b64encode(os.urandom(16)).decode()
+    upgrade = f"Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13"
+    writer.write(f"GET {path} HTTP/1.1\r\nHost: {server.host}\r\n{upgrade}\r\n\r\n".encode())
+    if b" 101 " not in await reader.readuntil(b"\r\n\r\n"):
+        raise SystemExit(f"no socket at {path}")
+    return reader, writer
 
 
 async def over_socket(server: Server, session: dict, actions: list[str], times: list[float]) -> None:
     """Play a walk over a socket."""
-    reader, writer = await asyncio.open_connection(server.host, server.port)
-    key = base64.b64encode(os.urandom(16)).decode()
-    head = "GET /v1/ws HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-    writer.write(f"{head}Sec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n\r\n".encode())
-    await reader.readuntil(b"\r\n\r\n")
+    reader, writer = await _socket(server, "/v1/ws")
     for turn, action in enumerate(actions, start=1):
         ask = {"id": turn, "op": "step", "session": session["session"], "episode": session["episode"], "turn": turn}
         data = json.dumps({**ask, "action": action}).encode()
@@ -273,6 +333,20 @@ async def over_socket(server: Server, session: dict, actions: list[str], times: 
         if b'"status":200' not in (await _read_frame(reader))[:60]:
             raise SystemExit("refused over the socket")
         times.append(time.perf_counter() - began)
+    writer.close()
+
+
+async def over_openenv(server: Server, times: list[float]) -> None:
+    """Echo over a socket of OpenEnv's."""
+    reader, writer = await _socket(server, "/ws")
+    for turn in range(TURNS + 1):
+        kind, data = ("step", {"message": "go to drawer 1"}) if turn else ("reset", {})
+        began = time.perf_counter()
+        writer.write(_frame(json.dumps({"type": kind, "data": data}).encode()))
+        if b'"type":"observation"' not in (await _read_frame(reader)).replace(b" ", b""):
+            raise SystemExit("refused by OpenEnv")
+        if turn:
+            times.append(time.perf_counter() - began)
     writer.close()
 
 
@@ -293,11 +367,12 @@ async def in_batches(server: Server, sessions: list[dict], played: list[list[str
     writer.close()
 
 
-async def echoed(server: Server, times: list[float]) -> None:
+async def echoed(server: Server, times: list[float], *, openenv: bool = False) -> None:
     """Ask an echo over one connection."""
     reader, writer = await asyncio.open_connection(server.host, server.port)
     for turn in range(TURNS):
-        body = json.dumps({"session": "x" * 54, "turn": turn, "action": "go to drawer 1"}).encode()
+        plain = {"session": "x" * 54, "turn": turn, "action": "go to drawer 1"}
+        body = json.dumps({"action": {"message": "go to drawer 1"}} if openenv else plain).encode()
         began = time.perf_counter()
         writer.write(_post("/step", body))
         await _answer(reader)
@@ -311,17 +386,23 @@ async def echoed(server: Server, times: list[float]) -> None:
 async def measure(name: str, server: Server, door: str, played: list[list[str]], durability: str | None = None) -> Row:
     """Return what a door costs."""
     times: list[float] = []
-    sessions = [] if door == "echo" else await _sessions(server, durability)
+    sessions = [] if door in ("echo", *OPENENV_DOORS) else await _sessions(server, durability)
     pairs = list(zip(sessions, played, strict=True)) if sessions else []
     before, began = cpu_of(server.process.pid), time.perf_counter()
     if door == "batch":
         await in_batches(server, sessions, played, times)
     elif door == "echo":
         await asyncio.gather(*(echoed(server, times) for _ in range(SESSIONS)))
+    elif door == "openenv":
+        await asyncio.gather(*(over_openenv(server, times) for _ in range(SESSIONS)))
+    elif door == "openenv-http":
+        await asyncio.gather(*(echoed(server, times, openenv=True) for _ in range(SESSIONS)))
     elif door == "socket":
         await asyncio.gather(*(over_socket(server, one, actions, times) for one, actions in pairs))
+    elif door == "any":
+        await over_any(server, sessions, played, times)
     else:
-        await asyncio.gather(*(over_http(server, one, actions, times, keep=door == "http") for one, actions in pairs))
+        await asyncio.gather(*(over_http(server, one, actions, times) for one, actions in pairs))
     wall, spent = time.perf_counter() - began, cpu_of(server.process.pid) - before
     steps = SESSIONS * TURNS
     slow = statistics.quantiles(times, n=100)[98] * 1e3
@@ -352,6 +433,17 @@ def doors(played: list[list[str]], base: float, rounds: int) -> None:
                 show(asyncio.run(measure(title, server, "echo", played)), 0.0)
 
 
+def peers(played: list[list[str]]) -> None:
+    """Print what OpenEnv's own server takes for an echo."""
+    python = os.environ.get(PEER)
+    if not python:
+        print(f"OpenEnv's server: not measured, {PEER} names no Python with openenv in it")
+        return
+    with tempfile.TemporaryDirectory() as name, echoing(Path(name), OPENENV, 18_710, python) as server:
+        for door, title in OPENENV_DOORS.items():
+            show(asyncio.run(measure(title, server, door, played)), 0.0)
+
+
 def recovery() -> None:
     """Print how long a session takes to be made again after its server was killed."""
     for turns in (50, 3_000):
@@ -373,36 +465,63 @@ def recovery() -> None:
 
 
 def crews(played: list[list[str]], base: float, url: str | None) -> None:
-    """Print what several workers do."""
+    """Print what several workers do: each session on the connection, and so the worker, that it began on, or on any."""
     for count in (1, 2, 4, 8):
         with tempfile.TemporaryDirectory() as name:
             journal = url or str(Path(name) / "journal.db")
             with serving(Path(name), journal, count) as server:
-                for door, how in (("http", "kept connections"), ("closing", "a connection a step")):
+                for door, how in (("http", "with affinity"), ("any", "without affinity")):
                     show(asyncio.run(measure(f"{count} workers, {how}", server, door, played)), base)
+
+
+@contextmanager
+def database(asked: str | None) -> Iterator[str | None]:
+    """Give the address of a database: the one that was asked for, or one of a cluster that is made for it."""
+    if asked != OWN:
+        yield asked
+        return
+    sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+    from tests.postgres import Cluster
+
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        cluster = Cluster(Path(name) / "c")
+        cluster.start()
+        try:
+            yield cluster.url()
+        finally:
+            cluster.stop("immediate")
 
 
 def main() -> None:
     """Measure what was asked for."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--workers", action="store_true", help="1, 2, 4, 8 workers")
-    parser.add_argument("--postgres", metavar="URL", help="a database to play into")
+    parser.add_argument("--postgres", metavar="URL", nargs="?", const=OWN, help="a database to play into")
+    parser.add_argument("--recovery", action="store_true", help="recovery alone")
+    parser.add_argument("--peers", action="store_true", help="OpenEnv's server alone")
     parser.add_argument("--rounds", type=int, default=3, help="of the main rows; the best counts")
     asked = parser.parse_args()
+    if asked.recovery:
+        recovery()
+        return
     played = walks()
     base = in_process(played)
     print(f"in process: {base:.1f} µs a step; {SESSIONS} sessions, {TURNS} turns each")
     print(f"{'':46} {'CPU µs':>8} {'over it':>8} {'steps/s':>9} {'p99 ms':>8}")
-    if asked.workers:
-        crews(played, base, asked.postgres)
-        return
-    if asked.postgres:
-        with tempfile.TemporaryDirectory() as name, serving(Path(name), asked.postgres) as server:
-            for door in ("http", "socket", "batch"):
-                show(asyncio.run(measure(f"{door}, group, PostgreSQL", server, door, played)), base)
-        return
-    doors(played, base, asked.rounds)
-    recovery()
+    with database(asked.postgres) as url:
+        if asked.peers:
+            peers(played)
+        elif asked.workers:
+            crews(played, base, url)
+        elif url is not None:
+            with tempfile.TemporaryDirectory() as name, serving(Path(name), url) as server:
+                for door in ("http", "socket", "batch"):
+                    show(asyncio.run(measure(f"{door}, group, PostgreSQL", server, door, played)), base)
+        else:
+            doors(played, base, asked.rounds)
+            peers(played)
+            recovery()
 
 
 if __name__ == "__main__":
