@@ -36,7 +36,7 @@ Headers = Sequence[tuple[bytes, bytes]]
 
 _LINE = re.compile(rb"POST /v1/(?:sessions/([0-9a-f]{8}\.s\.[\w-]{43})/step|steps) HTTP/1\.1\r\n", re.ASCII)
 _LENGTH = re.compile(rb"\d{1,9}", re.ASCII)
-_ODD = frozenset({b"connection", b"expect", b"transfer-encoding", b"upgrade", b"x-request-id"})
+_ODD = frozenset({b"expect", b"transfer-encoding", b"upgrade", b"x-request-id"})
 """Headers of requests that are not plain, whatever stands in them."""
 
 log = logging.getLogger("agentenvs.server")
@@ -99,9 +99,11 @@ class Express:
         if not rest.count(b"\r\n") == rest.count(b"\n") == rest.count(b"\r"):
             return
         names = [name for name, _ in headers]
-        if names.count(b"content-length") != 1 or not _ODD.isdisjoint(names):
+        if names.count(b"content-length") != 1 or names.count(b"connection") > 1 or not _ODD.isdisjoint(names):
             return
         found = dict(headers)
+        if found.get(b"connection", b"keep-alive").lower() != b"keep-alive":
+            return
         length = found[b"content-length"]
         kind = found.get(b"content-type", b"").split(b";")[0].strip().lower()
         if kind != JSON_TYPE.encode() or not _LENGTH.fullmatch(length):
@@ -148,7 +150,7 @@ class Express:
         except ProblemError:
             return False  # the application says so as well, with all that belongs to it
         except Exception as error:  # noqa: BLE001 - boundary: nothing of a failure's words may reach a client
-            self._answer(asked, self._step, _internal(error))
+            self._answer(asked, self._steps if first[1] is None else self._step, _internal(error))
             return True
 
     # ---- a step ----------------------------------------------------------------------------------------------------

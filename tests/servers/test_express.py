@@ -330,8 +330,18 @@ async def test_a_flood_behind_a_step_waits(serve):
     assert len(await line.answers(398)) == 398
 
 
+async def test_a_client_may_say_that_it_keeps_its_connection(serve):
+    server = serve()
+    line = Line(server)
+    made = await _known(server, line, "Connection: Keep-Alive\r\nAccept: */*\r\n")
+    line.feed(_step(made, 2, "Connection: Keep-Alive\r\nAccept: */*\r\n"))
+    assert [status for status, _ in await line.answers(1)] == [200]
+    assert server.taken == [True]
+
+
 ODD_HEADS = {
     "closing": "Connection: close\r\n",
+    "closing after all": "Connection: keep-alive\r\nConnection: close\r\n",
     "two lengths": "Content-Length: 140\r\n",
     "expecting": "Expect: 100-continue\r\n",
     "named": "X-Request-ID: mine\r\n",

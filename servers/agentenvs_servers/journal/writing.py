@@ -362,7 +362,8 @@ class Writer:
         """
         if self._opened.is_sqlite and strict != self._full_sync:
             raw: Any = connection.connection.driver_connection
-            raw.execute(f"PRAGMA synchronous={'FULL' if strict else 'NORMAL'}")
+            with _as_os_error():
+                raw.execute(f"PRAGMA synchronous={'FULL' if strict else 'NORMAL'}")
             self._full_sync = strict
 
     def _forget_connection(self) -> None:
