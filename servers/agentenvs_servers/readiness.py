@@ -48,6 +48,8 @@ class Readiness:
         if journal is not None and not self._hall.draining:
             if not journal.is_there:
                 found.append("its journal was taken away")
+            elif journal.stats.is_damaged:
+                found.append("its journal is damaged")
             elif not await self._takes(journal):
                 found.append("its journal cannot be written")
         return found

@@ -16,6 +16,7 @@ from agentenvs_servers.hall import Hall
 from agentenvs_servers.metering import Counter, Histogram, gauge, render
 from agentenvs_servers.requests import Request, current
 from agentenvs_servers.siblings import Siblings
+from tests.servers.house import moved
 from tests.servers.line import of, opened
 from tests.servers.rooms import SECRET
 from tests.servers.wire import Play, key, problem
@@ -66,6 +67,20 @@ async def test_a_server_whose_journal_was_taken_away_is_not_ready(house):
     assert problem(await wire.get("/ready"), "not_ready")["detail"] == "its journal was taken away"
     house.path.touch()  # another file of that name is not it
     assert problem(await wire.get("/ready"), "not_ready")["detail"] == "its journal was taken away"
+
+
+async def test_a_server_whose_journal_has_damaged_pages_is_not_ready(house):
+    play = await house.start().play()
+    await play.step(1, "look")
+    house.sql("PRAGMA wal_checkpoint(TRUNCATE)")
+    ((page,),) = house.sql("SELECT rootpage FROM sqlite_master WHERE name = 'turns'")
+    with house.path.open("r+b") as file:
+        file.seek((page - 1) * 4_096)
+        file.write(b"\xff" * 4_096)
+    after = moved(play, house.start())
+    assert (await after.wire.get("/ready")).status_code == 200
+    problem(await after.step(2, "look"), "journal_unavailable")
+    assert problem(await after.wire.get("/ready"), "not_ready")["detail"] == "its journal is damaged"
 
 
 async def test_a_server_whose_journal_cannot_be_written_is_not_ready(house, monkeypatch):

@@ -19,6 +19,8 @@ class Stats:
         """Turns that were written."""
         self.failures = 0
         """Transactions that failed."""
+        self.is_damaged = False
+        """Whether pages of its file were found to make no sense; that does not mend itself."""
         self.written_at = float("-inf")
         """When a turn was written last, on the machine's monotonic clock."""
 

@@ -280,6 +280,7 @@ class Writer:
 
     def _away(self, error: Exception, refused: int) -> None:
         """Say once that the journal is away, and count what it did not take."""
+        self.stats.is_damaged = self.stats.is_damaged or "malformed" in str(error)
         if not self.refused:
             log.error("the journal does not take what is to be written: %s", _words(error))
         self.refused += refused
