@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from agentenvs.cli import arguments, console, making
+from agentenvs.cli import arguments, browsing, console, making
 from agentenvs.core.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ def add_to(app: typer.Typer) -> None:
         "play household --index 3 -o admissible=true --record mine.jsonl",
         "play household --json < actions.txt",
         "play household --url http://127.0.0.1:8000",
+        "play webshop --browser",
     )
     app.command("play", epilog=shown)(play)
 
@@ -45,6 +46,9 @@ def play(
     data: arguments.Data = None,
     url: arguments.Url = None,
     record: Annotated[Path | None, typer.Option(help="Write the episode record here, to a new file.")] = None,
+    browser: Annotated[
+        bool, typer.Option("--browser", help="Play it as web pages, in this machine's browser.")
+    ] = False,
     as_json: arguments.Json = False,
     quiet: arguments.Quiet = False,
     no_color: arguments.NoColor = False,
@@ -58,6 +62,9 @@ def play(
 
     if record is not None:
         _check_new(record)
+    if browser:
+        _must_be_here(url)
+        raise typer.Exit(browsing.play(env, split, index, option, data, record, as_json=as_json))
     made = making.make(env, option, data, url)
     try:
         table = _Table(recorder(made), TaskRef(split or made.spec.default_split, index), err=as_json)
@@ -168,6 +175,15 @@ class _Table:
             for action in self._played:
                 text = self.recorded.step(action).observation.text
             self._show(text)
+
+
+def _must_be_here(url: str | None) -> None:
+    if url is not None:
+        raise ConfigError(
+            "--browser starts a server of its own",
+            why="--url names another one",
+            fix="serve with --doors v1,web there, and open the address of an agent key: /v1/agent/KEY/web",
+        )
 
 
 def _action(line: str, spec: EnvSpec) -> Any:

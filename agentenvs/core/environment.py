@@ -40,6 +40,7 @@ from agentenvs.core.task import Scenario, Task, TaskRef
 from agentenvs.core.trace import StepTrace
 from agentenvs.core.turn import Effect, Outcome, StepResult, TraceParts
 from agentenvs.core.verdict import ENDINGS, Ending, Verdict
+from agentenvs.core.webpage import WebPage, plain_page
 
 SNAPSHOT_FORMAT = 1
 
@@ -172,6 +173,10 @@ class Environment(Sharing, ABC):
     def scenario_name(self) -> str:
         """Return the readable name of the scenario; may give the goal away. For eyes after the end only."""
         return "" if self.current is None else self.current.name
+
+    def webpage(self) -> WebPage:
+        """Return what a browser shows of the last observation, to be played by clicks; tells no more than that does."""
+        return plain_page(self.spec, self.observation, self.admissible())
 
     # ---- what a caller uses ----------------------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ LEAST_TOKEN_CHARACTERS = 16
 V1 = "v1"
 """Name of the native protocol among the doors."""
 
-DOORS = (V1, "openenv", "ors", "mcp", "retrieval")
+DOORS = (V1, "openenv", "ors", "mcp", "retrieval", "web")
 """Protocols that a server can speak."""
 
 _DOOR = f"({'|'.join(DOORS)})"
@@ -176,7 +176,7 @@ class Settings:
     doors: str = setting(
         V1,
         "Protocols that are spoken, with commas between them: the native one, OpenEnv, Open Reward Standard, MCP, "
-        "searches without a session.",
+        "searches without a session, pages for browsers.",
         pattern=f"{_DOOR}(,{_DOOR})*",
         shown=True,
         flags=("--door",),
@@ -208,12 +208,13 @@ class Settings:
             ConfigError: A value outside of its bounds, or a token that could be guessed.
         """
         check(self)
-        if "mcp" in self.open_doors and V1 not in self.open_doors:
-            raise ConfigError(
-                "the MCP door needs the native one beside it",
-                why="it is entered with an agent key, and only a session of v1 tells one",
-                fix="--doors v1,mcp",
-            )
+        for door, name in (("mcp", "MCP"), ("web", "web")):
+            if door in self.open_doors and V1 not in self.open_doors:
+                raise ConfigError(
+                    f"the {name} door needs the native one beside it",
+                    why="it is entered with an agent key, and only a session of v1 tells one",
+                    fix=f"--doors v1,{door}",
+                )
         for token in self.tokens:
             refuse_weak(token)
 

@@ -17,7 +17,8 @@ from agentenvs.core.streams import Stream, derive
 from agentenvs.core.task import TaskRef
 from agentenvs.core.turn import Outcome, TraceParts
 from agentenvs.core.verdict import Ending, Verdict
-from agentenvs.envs.webshop import native, prove, saving, shops, trace, view
+from agentenvs.core.webpage import WebPage
+from agentenvs.envs.webshop import native, page, prove, saving, shops, trace, view
 from agentenvs.envs.webshop.actions import NO_SUCH_LABEL, SEARCH, Command, parse_call, parse_text
 from agentenvs.envs.webshop.foreign import crashes, hidden_results
 from agentenvs.envs.webshop.propose import proposal
@@ -166,8 +167,8 @@ class WebShopEnv(Environment):
         return native.page(self.world) if self._native else self._words(self.world, score)
 
     def _refused_page(self, error: str) -> str:
-        page = self._page()
-        return f"{native.REFUSALS[error]}\n{page}" if self._native else page
+        words = self._page()
+        return f"{native.REFUSALS[error]}\n{words}" if self._native else words
 
     def _search(self, query: str) -> tuple[int, ...]:
         return shops.search_of(self._scenario().shop, self.options["prepared"])(query)
@@ -190,6 +191,11 @@ class WebShopEnv(Environment):
         found = self._search(query) if hidden is None else hidden
         page = found[(number - 1) * PAGE_SIZE : number * PAGE_SIZE]
         return [len(found), [shop.product(index).id for index in page]]
+
+    def webpage(self) -> WebPage:
+        """Return the page as a website shows it; see :meth:`Environment.webpage`."""
+        _, error = self.last_valid
+        return page.webpage(self.world, native.REFUSALS.get(error, native.REFUSALS["unknown_command"]) if error else "")
 
     # ---- the rest of the contract ------------------------------------------------------------------------------------
 

@@ -53,7 +53,7 @@ def _results(state: State) -> Iterator[str]:
     for index in listed:
         product = state.scenario.shop.product(index)
         seen = " (seen)" if index in state.visited else ""
-        yield f"[{product.id}]{seen} {product.title} | {_prices(product.low, product.high)} | {_stars(product)}"
+        yield f"[{product.id}]{seen} {product.title} | {_prices(product.low, product.high)} | {stars(product)}"
     yield _buttons(
         [*(["Next >"] if state.has_next() else []), *(["< Prev"] if state.number > 1 else []), "Back to Search"]
     )
@@ -65,7 +65,7 @@ def _item(state: State) -> Iterator[str]:
     yield product.title
     low, high = product.price(state.chosen)
     yield f"Price{' as chosen' if state.chosen else ''}: {_prices(low, high)}"
-    yield f"Rating: {_stars(product)}"
+    yield f"Rating: {stars(product)}"
     for group in product.options:
         yield f"{group.name}: {_values(group, state.chosen.get(group.name))}"
     buttons = ["Description", "Features", "Reviews", *(["Attributes"] if state.attributes_page else [])]
@@ -108,7 +108,8 @@ def _prices(low: int, high: int) -> str:
     return money(low) if low == high else f"{money(low)} to {money(high)}"
 
 
-def _stars(product: Product) -> str:
+def stars(product: Product) -> str:
+    """Return a product's rating in words."""
     if product.rating is None:
         return "not rated"
     count = len(product.reviews)

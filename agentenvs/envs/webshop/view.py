@@ -92,7 +92,7 @@ def nodes(state: State, score: float | None = None) -> list[Node]:
     if state.page == ITEM:
         return _seen([*head, (BUTTON, "< Prev"), *_item(state)])
     if state.page == SUB:
-        return _seen([*head, (BUTTON, "< Prev"), *((PLAIN, words) for words in _sub(state))])
+        return _seen([*head, (BUTTON, "< Prev"), *((PLAIN, words) for words in sub_texts(state))])
     return _seen([(PLAIN, words) for words in _done(state, score)])
 
 
@@ -135,7 +135,8 @@ def price_tag(state: State, product: Product) -> str:
     return product.tag if (low, high) == (product.low, product.high) else range_tag(low, high)
 
 
-def _sub(state: State) -> list[str]:
+def sub_texts(state: State) -> list[str]:
+    """Return the texts of a page about the product."""
     product = state.item
     if state.sub == "description":
         return [product.description]

@@ -10,6 +10,7 @@ from agentenvs_servers.doors.openenv import OpenEnv
 from agentenvs_servers.doors.ors import OpenRewardStandard
 from agentenvs_servers.doors.retrieval import Retrieval
 from agentenvs_servers.doors.routing import Door, Doors
+from agentenvs_servers.doors.web import Web
 from agentenvs_servers.hall import Hall
 from agentenvs_servers.hot import Front
 from agentenvs_servers.settings import V1
@@ -42,6 +43,8 @@ def _door(name: str, hall: Hall) -> Door:
         return OpenRewardStandard(hall)
     if name == "retrieval":
         return Retrieval(hall)
+    if name == "web":
+        return Web(hall)
     from agentenvs_servers.doors.mcp import Mcp  # needs an extra
 
     return Mcp(hall)
