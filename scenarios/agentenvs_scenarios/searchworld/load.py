@@ -185,10 +185,12 @@ def _hotpot(row: Mapping[str, JSON], gathering: Gathering) -> Asked:
 def _musique(row: Mapping[str, JSON], gathering: Gathering) -> Asked:
     supports = set()
     for paragraph in row["paragraphs"]:
-        number = gathering.add(_clean(paragraph["title"]), _clean(paragraph["paragraph_text"]))
+        text = _first(paragraph, ("paragraph_text", "text"))
+        number = gathering.add(_clean(paragraph["title"]), _clean(text))
         if paragraph.get("is_supporting"):
             supports.add(number)
-    spellings = tuple(dict.fromkeys(map(_clean, (row["answer"], *(row.get("answer_aliases") or ())))))
+    given = row["answer"] if isinstance(row["answer"], list) else [row["answer"]]
+    spellings = tuple(dict.fromkeys(map(_clean, (*given, *(row.get("answer_aliases") or ())))))
     answers = (spellings,) if row.get("answerable", True) else ()
     head = str(row.get("id", "")).partition("hop")[0]
     hops = int(head) if head.isdigit() else len(supports)
