@@ -235,8 +235,8 @@ async def origin_foreign(serve: Serve) -> httpx.Response:
     return httpx.Response(sent[0]["status"], headers=sent[0]["headers"], content=sent[1]["body"], request=request)
 
 
-WITHOUT_ROUTES = {"bad_http", "head_too_large", "too_many_connections"}
-"""Answered before there is a request: see test_connections."""
+WITHOUT_ROUTES = {"bad_http", "head_too_large", "host_foreign", "too_many_connections"}
+"""Answered before there is a request: see test_connections and test_hosts."""
 
 AT_A_DOOR = {"library_unknown", "not_begun"}
 """See test_retrieval and tests/doors."""
