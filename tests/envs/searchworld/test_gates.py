@@ -45,6 +45,7 @@ def test_questions_pass_every_gate():
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 def test_twenty_universes_of_five_hundred_questions_pass_every_gate():
     kinds = set()
     for made, held in proved(500, universes=20, people=5000):
