@@ -254,9 +254,9 @@ class Connection(HttpToolsProtocol):
             self._rest, data = None, self._part + data
         self._is_express = True
         taken = express.begin(self, data)
+        if taken is not False and self._timer is not None:  # its head is there
+            self._disarm()
         if taken:
-            if self._timer is not None:
-                self._disarm()
             return b""
         self._is_express = False
         if taken is None and is_first:

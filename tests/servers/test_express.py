@@ -281,6 +281,19 @@ async def test_a_step_in_many_pieces_is_the_parsers(serve):
     assert (status, json.loads(said)["code"]) == (408, "request_slow")
 
 
+async def test_a_head_that_came_in_time_is_in_time(serve, monkeypatch):
+    server = serve()
+    made = await _known(server, Line(server))
+    monkeypatch.setattr(connection, "HEAD_SECONDS", 0.02)
+    line = Line(server)
+    data = _step(made, 2)
+    line.feed(data[:-20])
+    await asyncio.sleep(0.04)
+    line.feed(data[-20:])
+    assert [status for status, _ in await line.answers(1)] == [200]
+    assert not line.transport.closed
+
+
 async def test_the_rest_of_a_step_may_be_late_or_never_come(serve, monkeypatch):
     monkeypatch.setattr(connection, "REST_SECONDS", 0.01)
     server = serve(body_seconds=0.2)
