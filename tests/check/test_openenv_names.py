@@ -20,6 +20,7 @@ from agentenvs.harness.check import check_env, openenv, openenv_package
 from agentenvs.harness.check.openenv import BY_OURS, ELSEWHERE, MEASURES, Grade, judge
 from agentenvs.harness.check.run import CHECKS, subject_of
 from agentenvs_scoring import probes
+from agentenvs_servers.run import background
 from tests.envs.fixtures import clerk
 from tests.envs.fixtures.common import Plain
 from tests.servers import rooms
@@ -86,6 +87,14 @@ def test_a_reward_hack_that_pays_is_found(monkeypatch):
     monkeypatch.setattr(probes, "probes_of", lambda slug: (probe,))
     found = grade(rooms.Room, "statistical.adversarial_floor")
     assert (found.status, found.evidence) == ("fail", "winner earns 1: says win")
+
+
+def test_what_is_not_to_be_seen_over_a_wire_is_not_judged():
+    with background(["household"]) as url:
+        subject = subject_of(url, quick=True)
+        found = openenv._measured("statistical.adversarial_floor", MEASURES["statistical.adversarial_floor"], subject)
+        subject.end()
+    assert (found.status, "not to be seen from here" in found.evidence) == ("skip", True)
 
 
 def test_a_failing_check_of_ours_fails_theirs():

@@ -14,9 +14,9 @@ from typing import Any, Literal
 from agentenvs.core.canon import JSON
 from agentenvs.core.errors import AgentEnvsError
 from agentenvs.core.task import TaskRef
-from agentenvs.harness.check.findings import Skip, raised
+from agentenvs.harness.check.findings import Sight, Skip, raised
 from agentenvs.harness.check.plays import ORACLE, rolled, rolled_by
-from agentenvs.harness.check.report import Report
+from agentenvs.harness.check.report import UNSEEN, Report
 from agentenvs.harness.check.subject import Subject
 from agentenvs.harness.policies import NoOp, Random
 from agentenvs_scoring import probes
@@ -229,6 +229,8 @@ def _attacked(subject: Subject) -> list[probes.Report]:
 
 def _attacks(subject: Subject) -> Iterator[probes.Report]:
     known = probes.probes_of(subject.spec.slug)
+    if Sight.OBJECT not in subject.sights:
+        raise Skip(f"{UNSEEN}: {Sight.OBJECT.value}")
     if not known:
         raise Skip("it has no catalogue of reward hacks")
     profile = subject.options.get("profile", subject.spec.resolve({}).get("profile"))
