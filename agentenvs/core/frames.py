@@ -12,24 +12,29 @@ from typing import BinaryIO
 from agentenvs.core.canon import JSON, canonical_bytes
 from agentenvs.core.errors import ContractError
 
-MAX_FRAME = 64 * 2**20
-"""Bytes of a frame; a guest that says more has lost its mind, and its process."""
+MAX_FRAME = 16 * 2**20
+"""Bytes of a frame; a guest that says or holds more harms its host, so it loses its process."""
 
 PREFIX_BYTES = 8
+
+
+class TooLong(ValueError):
+    """A value is longer than a frame may be."""
 
 
 def pack(value: JSON) -> bytes:
     """Return the frame of a value.
 
     Raises:
-        ValueError: The value has no canonical JSON, or is too long.
+        TooLong: It is longer than a frame may be.
+        ValueError: The value has no canonical JSON.
     """
     try:
         data = canonical_bytes(value)
     except ContractError as error:
         raise ValueError(f"no JSON: {error.why}") from error
     if len(data) > MAX_FRAME:
-        raise ValueError(f"{len(data)} bytes, the most is {MAX_FRAME}")
+        raise TooLong(f"{len(data)} bytes, the most is {MAX_FRAME}")
     return len(data).to_bytes(PREFIX_BYTES, "big") + data
 
 

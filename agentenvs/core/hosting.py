@@ -21,6 +21,7 @@ from agentenvs.core.actions import Action, parse_action, to_json
 from agentenvs.core.canon import JSON
 from agentenvs.core.environment import Environment
 from agentenvs.core.errors import AgentEnvsError, CapabilityError, ContractError, SnapshotError
+from agentenvs.core.frames import MAX_FRAME
 from agentenvs.core.observation import Block, TextBlock, block_from_json
 from agentenvs.core.process import Worker, WorkerFailure
 from agentenvs.core.record import effects_of, effects_to_json
@@ -52,6 +53,7 @@ _WORDS = {
     "step_raised": "the environment failed",
     "step_memory": "it needed more than {memory} MB of memory",
     "step_cpu": "it used more than {cpu:g} s of processor time",
+    "step_size": "it said or held more than {size} MB",
 }
 _NONSENSE = (KeyError, TypeError, ValueError, AttributeError)
 
@@ -107,6 +109,8 @@ class Hosted(Environment):
         self._undone = 0
         self._lost = False
         self._traced: TraceParts | None = None
+        self.failure = ""
+        """Why the last turn that was undone failed: kind and line, for its author; it stands in no record."""
 
     # ---- what a caller uses ----------------------------------------------------------------------------------------
 
@@ -241,6 +245,7 @@ class Hosted(Environment):
         except WorkerFailure as failure:
             if self.current is None:  # closed by another thread meanwhile
                 self._refuse_step()
+            self.failure = failure.why
             return self._undo(failure.code)
         self._undone = 0
         self._seconds += seconds
@@ -273,7 +278,7 @@ class Hosted(Environment):
             if fed is not None and isinstance(error, ContractError):
                 raise
             worker.kill()
-            raise WorkerFailure("step_raised", error.code) from error
+            raise WorkerFailure("step_raised", f"{type(error).__name__}: {error.what} in play") from error
         except _NONSENSE as error:
             worker.kill()
             raise WorkerFailure("step_crashed", "the reply makes no sense") from error
@@ -295,7 +300,9 @@ class Hosted(Environment):
         ends = self._undone + 1 >= MOST_UNDONE or not self._brought_back(self.turn + 1)
         declared = self.spec.capabilities
         memory = limits.MEMORY_MB if declared.memory_mb is None else declared.memory_mb
-        why = _WORDS[code].format(seconds=self._limit_seconds(), memory=memory, cpu=declared.cpu_seconds or 0.0)
+        why = _WORDS[code].format(
+            seconds=self._limit_seconds(), memory=memory, cpu=declared.cpu_seconds or 0.0, size=MAX_FRAME // 2**20
+        )
         said = f"This turn was undone: {why}." + (" The episode ends here." if ends else "")
         return self._undone_by(Effect(STEP_UNDONE, {"error": code, "said": said, "ends": ends}))
 

@@ -1,6 +1,7 @@
 """A worker process seen from its host: start, ask with a time limit, end with all its children.
 
-The worker leads a process group of its own, so that one signal ends it and whatever it has started. Its pipes are
+The worker leads a process group of its own and adopts its orphans, so that whatever it has started ends with it, also
+what has left the group. Its pipes are
 waited for with a deadline in both directions: neither a guest that does not answer nor one that does not listen can
 hold the host. After any exchange that did not come to its end the worker is killed, so no answer is ever taken for
 that of another question.
@@ -24,6 +25,7 @@ from typing import Any
 from agentenvs.core import errors
 from agentenvs.core.canon import JSON
 from agentenvs.core.errors import AgentEnvsError, ConfigError, ContractError
+from agentenvs.core.family import end_descendants
 from agentenvs.core.frames import PREFIX_BYTES, pack, size_of, unpack
 from agentenvs.core.spec import EnvSpec
 
@@ -41,7 +43,7 @@ class WorkerFailure(Exception):
     """A worker did not answer as it should.
 
     Args:
-        code: ``step_timeout``, ``step_crashed``, ``step_raised``, ``step_memory`` or ``step_cpu``.
+        code: ``step_timeout``, ``step_crashed``, ``step_raised``, ``step_memory``, ``step_cpu`` or ``step_size``.
         why: A word on it, for operators.
     """
 
@@ -126,8 +128,9 @@ class Worker:
                 raise
             if "raised" in reply:
                 self.kill()
-                code = "step_memory" if reply["raised"] == "MemoryError" else "step_raised"
-                raise WorkerFailure(code, f"{reply['raised']} in {call}")
+                code = _RAISED.get(str(reply["raised"]), "step_raised")
+                place = f" at {reply['place']}" if reply.get("place") else ""
+                raise WorkerFailure(code, f"{reply['raised']}{place} in {call}")
             if "refused" in reply:
                 raise _refusal(reply)
             return reply["value"]
@@ -193,6 +196,10 @@ class Worker:
                 raise OSError("the worker was given up")
 
 
+_RAISED = {"MemoryError": "step_memory", "TooLong": "step_size"}
+"""Kinds of failure that have a code of their own, by what was raised."""
+
+
 class _Late(Exception):
     """The deadline has passed."""
 
@@ -219,6 +226,8 @@ def _end(process: subprocess.Popen[bytes], owner: int) -> None:
         return
     if process.returncode is None:  # not yet waited for, so its number cannot be another's
         with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(process.pid, signal.SIGSTOP)  # so that it starts nothing while what it has started is ended
+            end_descendants(process.pid)
             os.killpg(process.pid, signal.SIGKILL)
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(timeout=5)

@@ -11,6 +11,11 @@ from agentenvs.core.observation import Block, Observation
 from agentenvs.core.trace import Fact
 from agentenvs.core.verdict import Ending
 
+FAILURES = frozenset(
+    ("step_timeout", "step_crashed", "step_raised", "step_memory", "step_cpu", "step_size", "engine_failed")
+)
+"""Error codes of turns in which the environment failed, and not the player."""
+
 
 class Outcome(NamedTuple):
     """What an author's ``_act`` says of one action."""

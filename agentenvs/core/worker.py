@@ -11,6 +11,7 @@ import os
 import queue
 import signal
 import threading
+import traceback
 from dataclasses import asdict
 from typing import Any, BinaryIO
 
@@ -20,6 +21,7 @@ from agentenvs.core.aio import run_sync
 from agentenvs.core.canon import JSON
 from agentenvs.core.environment import Environment
 from agentenvs.core.errors import AgentEnvsError, ContractError
+from agentenvs.core.family import adopt_orphans, end_descendants
 from agentenvs.core.frames import pack, read_frame
 from agentenvs.core.observation import TextBlock, block_to_json
 from agentenvs.core.record import effects_of, effects_to_json
@@ -171,12 +173,22 @@ def _answer(guest: Guest | None, request: JSON) -> tuple[Guest | None, JSON]:
     except AgentEnvsError as error:
         return guest, {"refused": type(error).__name__, **error.to_json()}
     except BaseException as error:  # noqa: BLE001 - boundary: a guest's code may raise anything, or try to exit
-        return guest, {"raised": type(error).__name__}
+        return guest, {"raised": type(error).__name__, "place": _place(error)}
+
+
+def _place(error: BaseException) -> str:
+    """Return the innermost line of the guest's code that raised; where it is, not what it says."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith(_OURS)]
+    return f"{os.path.basename(frames[-1].filename)}:{frames[-1].lineno}" if frames else ""
+
+
+_OURS = os.path.dirname(__file__)
 
 
 def _listen(pipe: BinaryIO, requests: queue.SimpleQueue[JSON]) -> None:
     while (request := read_frame(pipe)) is not None:
         requests.put(request)
+    end_descendants(os.getpid())
     if os.getpgrp() == os.getpid():
         os.killpg(os.getpid(), signal.SIGKILL)  # the host is gone: whatever the guest has started goes as well
     os._exit(0)
@@ -184,6 +196,7 @@ def _listen(pipe: BinaryIO, requests: queue.SimpleQueue[JSON]) -> None:
 
 def main() -> None:
     """Serve the host until its pipe ends."""
+    adopt_orphans()
     requests: queue.SimpleQueue[JSON] = queue.SimpleQueue()
     # Copies that no program the guest starts inherits; what it prints or reads itself goes nowhere.
     from_host, to_host = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")

@@ -23,7 +23,7 @@ from tests.envs.fixtures.common import Plain
 
 TOOLS = (
     "add", "draw", "sleep", "exit", "segfault", "raise", "leave", "refuse", "child", "daemon", "print", "junk", "none",
-    "nan", "half", "unjudge", "unsave", "stdin", "grow", "spin",
+    "nan", "half", "huge", "unjudge", "unsave", "stdin", "grow", "spin", "stray",
 )  # fmt: skip
 
 SPEC = EnvSpec(
@@ -151,6 +151,13 @@ class Guest(Environment):
 
     def _do_half(self) -> Outcome:
         return Outcome((TextBlock("half a pair: \ud800"),))
+
+    def _do_huge(self) -> Outcome:
+        return Outcome((TextBlock("x" * (17 * 2**20)),))
+
+    def _do_stray(self, path: str) -> None:
+        child = f"echo $$ > {path}; exec sleep 60"  # in a session of its own, and without a parent
+        subprocess.run(["sh", "-c", f"setsid sh -c '{child}' &"], check=True)
 
     def _do_none(self) -> Outcome:
         return 7  # type: ignore[return-value]

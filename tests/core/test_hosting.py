@@ -49,6 +49,7 @@ UNDONE = [
     ("nan", "step_raised", "the environment failed"),
     ("half", "step_raised", "the environment failed"),
     ("none", "step_raised", "the environment failed"),
+    ("huge", "step_size", "it said or held more than 16 MB"),
 ]
 
 
@@ -174,6 +175,17 @@ def test_a_reply_that_makes_no_sense_is_a_failure_of_the_turn(begun, forged, mon
     assert begun.step(call("add")).observation.text == "add: 1"
 
 
+@pytest.mark.parametrize(
+    ("tool", "why"), [("raise", "RuntimeError at guests.py:"), ("exit", "the process died in play")]
+)
+def test_an_author_learns_why_a_turn_was_undone(begun, tool, why):
+    begun.step(call("add"))
+    assert begun.failure == ""
+    begun.step(call(tool))
+    assert begun.failure.startswith(why)
+    assert "secret" not in begun.failure
+
+
 def test_a_turn_of_several_calls_is_undone_whole(begun):
     result = begun.step([call("add"), call("raise"), call("add")])
     assert (result.info["invalid"], begun.state_key) == (True, "0:1")
@@ -295,6 +307,25 @@ def test_children_of_a_killed_worker_go_with_it(host, tmp_path):
     begun.step(call("child", path=str(tmp_path / "pid")))
     assert begun.last_valid == (False, "step_timeout")
     assert gone(int((tmp_path / "pid").read_text()))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems know no adopted orphans")
+@pytest.mark.parametrize("how", ["close", "kill the host"])
+def test_children_that_left_group_and_parent_go_too(host, tmp_path, how):
+    begun = host()
+    begun.reset(REF)
+    begun.step(call("stray", path=str(tmp_path / "pid")))
+    until = time.monotonic() + 10
+    while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    stray = int((tmp_path / "pid").read_text())
+    assert is_running(stray)
+    if how == "close":
+        begun.close()
+    else:
+        process._close_pipes(begun._worker._process)  # what becomes of them when their host dies
+    assert gone(stray)
 
 
 def test_a_child_that_left_the_group_and_holds_the_pipe_holds_nobody(host, tmp_path):
