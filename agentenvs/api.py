@@ -1,7 +1,7 @@
 """What authors of environments and players import: listed here, tested as exported, and versioned.
 
-A name stays, and keeps its meaning, for as long as the first number of :data:`API_VERSION` does; a new name raises the
-second. Everything else in the package may change with any release.
+A name stays, and keeps its meaning, for as long as the first number of :data:`API_VERSION` does; a new name or
+argument raises the second. Everything else in the package may change with any release.
 """
 
 from agentenvs.core.actions import Action, Calls, End, Malformed, Message, ToolCall
@@ -27,7 +27,7 @@ from agentenvs.core.trace import Fact
 from agentenvs.core.turn import Outcome, StepResult, TraceParts
 from agentenvs.core.verdict import Ending, Verdict
 
-API_VERSION = "1.0"
+API_VERSION = "1.1"
 
 __all__ = [
     "API_VERSION",

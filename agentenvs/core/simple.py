@@ -62,7 +62,7 @@ class Plain(Protocol):
 
     @staticmethod
     def task(rng: Stream) -> dict[str, JSON]:
-        """Draw a task: all that the player is not told."""
+        """Draw a task: what the player is not told, and under the names of ``shown`` what it is."""
 
     def reset(self, task: dict[str, JSON]) -> str:
         """Set the attributes to what they are at the start; return the first observation."""
@@ -80,6 +80,8 @@ class Drawn:
 
     name: str
     hidden: dict[str, JSON] = field(metadata=SECRET)
+    shown: dict[str, JSON] = field(default_factory=dict)
+    """What the player may see from the start."""
 
     @property
     def digest(self) -> str:
@@ -88,22 +90,27 @@ class Drawn:
 
     def to_json(self) -> dict[str, JSON]:
         """Return the JSON form."""
-        return {"name": self.name, "hidden": self.hidden}
+        return {"name": self.name, "hidden": self.hidden, **({"shown": self.shown} if self.shown else {})}
 
 
 class Simple(Environment):
     """An environment around a plain object; :func:`world` makes the subclasses."""
 
     plain: ClassVar[type[Any]]
+    shown: ClassVar[tuple[str, ...]] = ()
 
     def scenario(self, split: str, index: int) -> Drawn:
         """Draw the task of an address."""
         drawn = self.plain.task(Stream(scenario_key(self.spec.slug, split, index), "task"))
-        return Drawn(f"{split}/{index}", _as_json(drawn, f"what {self.plain.__name__}.task returns"))
+        form = _as_json(drawn, f"what {self.plain.__name__}.task returns")
+        if missing := [name for name in self.shown if name not in form]:
+            raise ContractError(f"{self.plain.__name__}.task draws no {missing[0]!r}", why="it is said to be shown")
+        hidden = {name: value for name, value in form.items() if name not in self.shown}
+        return Drawn(f"{split}/{index}", hidden, {name: form[name] for name in self.shown})
 
     def _begin(self, scenario: Any) -> str:
         self.world = self.plain()
-        return str(self.world.reset(copy.deepcopy(_hidden(scenario))))
+        return str(self.world.reset(_drawn(scenario)))
 
     def _act(self, action: Action) -> Outcome:
         said = self.world.step(action)
@@ -129,7 +136,7 @@ class Simple(Environment):
 
     def _load(self, scenario: Any, saved: JSON) -> None:
         self.world = self.plain()
-        self.world.reset(copy.deepcopy(_hidden(scenario)))
+        self.world.reset(_drawn(scenario))
         if not isinstance(saved, dict) or saved.keys() != vars(self.world).keys():
             raise ValueError("not the attributes of this world")
         self.world = self._revived(saved)
@@ -164,6 +171,7 @@ def world(
     splits: Sequence[SplitSpec] = SPLITS,
     release: str = "0",
     capabilities: Capabilities | None = None,
+    shown: Sequence[str] = (),
 ) -> Callable[[type[Plain]], type[Simple]]:
     """Make an environment class of a plain class; see the module.
 
@@ -174,6 +182,7 @@ def world(
         splits: The first is the default; ``dev`` is evaluated where there is one.
         release: Version of rules and words under this id.
         capabilities: What it promises, where that is not everything; ``execution="process"`` for what may hang.
+        shown: Names of what ``task`` draws that the player may see from the start; all else counts as hidden.
 
     Raises:
         ContractError: The id is none, or the class lacks a method.
@@ -185,7 +194,7 @@ def world(
             raise ContractError(f"{plain.__name__} has no {missing[0]}()", fix=f"write {', '.join(_NEEDED)}")
         made: type[Simple] = type(plain.__name__, (Simple,), {"__doc__": plain.__doc__, "__module__": plain.__module__})
         made.__qualname__ = plain.__qualname__
-        made.plain = plain
+        made.plain, made.shown = plain, tuple(shown)
         if not isinstance(vars(plain).get("task"), staticmethod):
             setattr(plain, "task", staticmethod(plain.task))  # noqa: B010 - mypy takes no assignment to a method
         named = {name: _at(plain.__module__, target) for name, target in (players or {}).items()}
@@ -235,7 +244,7 @@ class Script(Privileged):
 
     def reveal(self, scenario: Any) -> None:
         """Take the scenario."""
-        self._actions = self.play(_hidden(scenario))
+        self._actions = self.play(_drawn(scenario))
 
     def act(self, observation: Observation) -> Any:
         """Return the next action, and nothing where there is none."""
@@ -247,10 +256,10 @@ class Script(Privileged):
         raise ContractError(f"{type(self).__name__} does not play", fix="write play(self, hidden), and yield actions")
 
 
-def _hidden(scenario: Any) -> dict[str, JSON]:
-    """Return what ``task`` drew; the whole scenario where it is none of :func:`world`'s."""
-    form: dict[str, JSON] = scenario.to_json()
-    return form.get("hidden", form)  # type: ignore[no-any-return]
+def _drawn(scenario: Any) -> dict[str, JSON]:
+    """Return a copy of what ``task`` drew; the whole scenario where it is none of :func:`world`'s."""
+    form: dict[str, JSON] = copy.deepcopy(scenario.to_json())
+    return {**form["hidden"], **form.get("shown", {})} if "hidden" in form else form
 
 
 def _at(module: str, target: str) -> str:
@@ -270,9 +279,22 @@ def _as_json(value: Any, what: str) -> dict[str, JSON]:
     except ContractError as error:
         raise ContractError(
             f"{what} are no JSON values" if what.startswith("the") else f"{what} is no JSON object",
-            why=error.why or error.what,
+            why=f"{_culprit(value)}{error.why or error.what}",
             fix="keep to None, bool, int, float, str, lists, and dictionaries with string keys",
         ) from error
+
+
+def _culprit(value: Any) -> str:
+    """Return which part of an object is no JSON, for a message."""
+    for name, part in value.items() if isinstance(value, dict) else ():
+        try:
+            canonical_bytes({name: part})
+            sound = _keyed_by_text({name: part})
+        except ContractError:
+            sound = False
+        if not sound:
+            return f"{name} is {part!r:.60}: "
+    return ""
 
 
 def _keyed_by_text(value: Any) -> bool:

@@ -8,6 +8,7 @@ from agentenvs.api import Ended, Invalid, TaskRef, Verdict, world
 from agentenvs.core.errors import ContractError
 from agentenvs.core.record import Recorded, parse_records
 from agentenvs.core.replay import replay, rescore
+from agentenvs.harness.check import check_env
 
 
 class Plain:
@@ -99,6 +100,24 @@ def test_attributes_are_json(value):
     env = world("tests/Odd-v0", steps=5)(Odd)()
     with pytest.raises(ContractError, match="the attributes of Odd are no JSON values"):
         env.reset()
+
+
+def test_what_is_shown_is_no_secret():
+    class Open(Plain):
+        def task(rng):
+            return {"word": rng.choice(["yes", "no"]), "place": rng.choice(["here", "there"])}
+
+        def reset(self, task):
+            self.place = task["place"]
+            return f"{super().reset(task)} You are {self.place}."
+
+    made = world("tests/Open-v0", steps=5, shown=["place"])(Open)
+    form = made().scenario("train", 0).to_json()
+    assert (set(form["hidden"]), set(form["shown"])) == ({"word"}, {"place"})
+    report = check_env(made, quick=True)
+    assert report.finding("twins").status == "passed"
+    with pytest.raises(ContractError, match="draws no 'colour'"):
+        world("tests/Open-v0", steps=5, shown=["colour"])(Open)().scenario("train", 0)
 
 
 def test_a_task_is_a_json_object():

@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import ast
+import importlib
+import inspect
 import re
 from pathlib import Path
 
 from agentenvs import api
+from agentenvs.adapters import wrapping
 from agentenvs.core.canon import digest
 
-DIGEST = {"1.0": "2d12f0c1aff2b37b67437ad53366f501c5e4b24213772c1b0ab4037a184ab015"}
-"""Of the names of each version: a name that goes is a new first number, one that comes a new second."""
+NAMES = "2d12f0c1aff2b37b67437ad53366f501c5e4b24213772c1b0ab4037a184ab015"
+DIGEST = {"1.0": NAMES, "1.1": NAMES}
+"""Of the names of each version: one that goes raises its first number, one that comes (or an argument) its second."""
+
+WRAPPED = {
+    "foreign": ("Foreign", "Refused", "describe"),
+    "gymnasium": ("GymnasiumEngine",),
+    "objects": ("ObjectEngine",),
+    "openenv": ("OpenEnvEngine",),
+    "mcp": ("McpEngine",),
+}
+"""What files import that ``wrap`` has written."""
 
 
 def _listed(root: Path) -> set[str]:
@@ -30,6 +43,17 @@ def test_all_of_it_is_there_and_sorted_by_kind():
 
 def test_nothing_goes_without_a_new_version():
     assert digest(sorted(api.__all__)) == DIGEST[api.API_VERSION]
+
+
+def test_what_wrapped_files_import_is_there_and_on_the_page(root):
+    page = (root / "docs" / "own-world.md").read_text(encoding="utf-8")
+    for module, names in WRAPPED.items():
+        found = importlib.import_module(f"agentenvs.adapters.{module}")
+        for name in names:
+            assert hasattr(found, name)
+            assert f"`{name}`" in page.partition("## What you may import")[2]
+    said = set(re.findall(r"from agentenvs\.adapters\.(\w+) import", inspect.getsource(wrapping)))
+    assert {"foreign", "gymnasium", "objects", "openenv", "mcp"} <= said
 
 
 def test_the_templates_import_nothing_else(root):
