@@ -4,7 +4,8 @@ An :class:`Engine` is the other side: something with ``reset(seed)`` and ``step(
 :class:`Reply`. :class:`Foreign` puts one behind the contract. A reply that scenario and actions do not determine to the
 byte is an *effect*: it stands in the record and is fed back at replay. The engine is then left alone, and is brought to
 where the episode stands only when a new turn is played: reset with the same seed, given the same actions, its replies
-compared. From this follow forks and snapshots of every engine that heeds its seed.
+compared. From this follow forks and snapshots of every engine that heeds its seed. The records of one that does not
+replay all the same, from their effects; what is lost with it is the episode, where the engine goes away in the middle.
 
 ``agentenvs wrap`` writes the subclasses. What it found out about the other side stands in the file as data, so that
 importing it starts nothing and asks nobody.
@@ -285,7 +286,7 @@ class Foreign(Environment):
         Raises:
             EngineError: It does not heed its seed.
         """
-        if not self.spec.capabilities.replayable:
+        if not self.spec.capabilities.resumable:
             raise EngineError("it cannot be brought back to where the episode stood")
         self._began()
         for turn in played:
@@ -340,7 +341,7 @@ def describe(
         entry_point: ``module:Class``.
         description: One sentence.
         steps: Turns after which an episode is truncated.
-        seeded: The same seed and actions give the same replies: it can be replayed, forked and saved.
+        seeded: The same seed and actions give the same replies: it can be forked, saved, and brought back when lost.
         exact: They do so to the byte on any machine, so that no reply need be recorded. Numbers with a fraction that
             come out of a system's mathematical library do not.
         accepts: Kinds of action.
@@ -373,9 +374,10 @@ def describe(
         options=tuple(options),
         capabilities=Capabilities(
             deterministic=seeded and exact,
-            replayable=seeded,
+            replayable=True,  # replies that are not determined are effects, and those are fed back
             forkable=seeded,
             snapshot=seeded,
+            resumable=seeded,
             rewards=rewards,
             execution=execution,
             step_seconds=step_seconds,

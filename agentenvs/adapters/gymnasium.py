@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -42,9 +43,9 @@ class GymnasiumEngine:
         try:
             self.env: gymnasium.Env[Any, Any] = gymnasium.make(env_id, **options)
         except Exception as error:  # a boundary: an environment of others may raise anything when it is made
-            raise ConfigError(
-                f"gymnasium makes no {env_id!r}", why=str(error), fix="see gymnasium.pprint_registry()"
-            ) from error
+            newer = re.search(r"`([\w./-]+-v\d+)` instead", str(error))
+            fix = f"agentenvs wrap gymnasium:{newer[1]}" if newer else "see gymnasium.pprint_registry()"
+            raise ConfigError(f"gymnasium makes no {env_id!r}", why=str(error), fix=fix) from error
 
     def reset(self, seed: int) -> Reply:
         """Begin an episode."""

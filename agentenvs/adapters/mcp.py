@@ -1,8 +1,9 @@
 """Tools of a Model Context Protocol server, as actions; over streamable HTTP, a session an episode.
 
-The requests are few (``initialize``, ``tools/list``, ``tools/call``), and the packages that speak the protocol exclude
-one another's versions, so these are spoken here, with what the base install has. Answers come as JSON or as a stream of
-events (protocol version 2025-06-18, "Streamable HTTP").
+The requests are few (``initialize``, ``tools/list``, ``tools/call``), so they are spoken here, with what the base
+install has. The official package would bring nothing that is used, and its versions 1 and 2 exclude each other: who has
+a server of one in the same environment could not have a client of the other. Answers come as JSON or as a stream of
+events (protocol version 2025-06-18, "Streamable HTTP"; servers of both versions of the package are tested).
 """
 
 from __future__ import annotations
@@ -147,6 +148,9 @@ def name_and_tools(url: str) -> tuple[str, list[dict[str, JSON]]]:
         engine.reset(0)
         return engine.name or "server", engine.tools()
     except (EngineError, KeyError, TypeError) as error:
+        if isinstance(error.__cause__, httpx.TransportError):
+            fix = "start the server, or mend the address"
+            raise ServiceError(f"{url} cannot be reached", why=str(error.__cause__), fix=fix) from error
         raise ServiceError(f"{url} is no MCP server", why=str(error), fix="give its endpoint, often …/mcp") from error
     finally:
         engine.close()

@@ -133,6 +133,10 @@ def action_schema(url: str) -> dict[str, JSON]:
     """
     try:
         found = httpx.get(f"{url.rstrip('/')}/schema", timeout=STEP_SECONDS).raise_for_status().json()["action"]
+    except httpx.TransportError as error:
+        raise ServiceError(
+            f"{url} cannot be reached", why=str(error), fix="start the server, or mend the address"
+        ) from error
     except (httpx.HTTPError, ValueError, KeyError, TypeError) as error:
         raise ServiceError(
             f"{url} is no OpenEnv server", why=str(error), fix="give its address, as in a client"

@@ -11,6 +11,7 @@ from __future__ import annotations
 import keyword
 import pprint
 import re
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib.resources import files
@@ -162,8 +163,9 @@ def _tools(found: Found) -> str:
     if not found.tools:
         return ""
     rows = [
-        (tool["name"], tool["description"], tool["parameters"], (example_of(tool["parameters"]),))
+        (tool["name"], tool["description"], parameters, (example_of(parameters),))
         for tool in found.tools
+        for parameters in (inlined(tool["parameters"]),)
     ]
     listed = pprint.pformat(rows, width=110, sort_dicts=False)
     return f"\nTOOLS = tuple(\n    ToolSpec(*row)\n    for row in {listed}\n)\n\n"
@@ -177,7 +179,7 @@ def example_of(schema: Mapping[str, JSON]) -> JSON:
     for name in ("examples", "enum"):
         if schema.get(name):
             return schema[name][0]
-    for name in ("anyOf", "oneOf"):
+    for name in ("anyOf", "oneOf", "allOf"):
         if schema.get(name):
             return example_of(schema[name][0])
     kind = schema.get("type", "object")
@@ -185,6 +187,36 @@ def example_of(schema: Mapping[str, JSON]) -> JSON:
         parts = schema.get("properties", {})
         return {name: example_of(parts.get(name, {"type": "string"})) for name in schema.get("required", [])}
     return {"string": "hello", "integer": 1, "number": 1.0, "boolean": True, "array": [], "null": None}.get(str(kind))
+
+
+_DEFINED = ("$defs", "definitions")
+
+
+def inlined(schema: Mapping[str, JSON]) -> dict[str, JSON]:
+    """Return a JSON Schema with its own definitions in the places that name them; one that is part of itself stays."""
+    definitions = {key: schema[key] for key in _DEFINED if key in schema}
+    parts = _inlined({key: value for key, value in schema.items() if key not in definitions}, schema, ())
+    return {**parts, **definitions} if '"$ref"' in canonical(parts) else dict(parts)
+
+
+def _inlined(part: JSON, root: Mapping[str, JSON], within: tuple[str, ...]) -> JSON:
+    if isinstance(part, list):
+        return [_inlined(item, root, within) for item in part]
+    if not isinstance(part, dict):
+        return part
+    name = part.get("$ref")
+    if isinstance(name, str) and name not in within and isinstance(found := _defined(root, name), dict):
+        rest = {key: value for key, value in part.items() if key != "$ref"}
+        return {**_inlined(found, root, (*within, name)), **_inlined(rest, root, within)}
+    return {key: _inlined(value, root, within) for key, value in part.items()}
+
+
+def _defined(root: Mapping[str, JSON], name: str) -> JSON:
+    """Return what ``#/$defs/NAME`` names; None where that is nothing."""
+    found: JSON = root
+    for part in name.removeprefix("#/").split("/") if name.startswith("#/") else ("",):
+        found = found.get(part) if isinstance(found, dict) else None
+    return found
 
 
 def _spelled(value: Any) -> str:
@@ -197,7 +229,9 @@ def _spelled(value: Any) -> str:
 def _gymnasium(target: str, env_id: str) -> Found:
     from agentenvs.adapters.gymnasium import GymnasiumEngine, actions_of
 
-    engine = GymnasiumEngine(env_id)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what it has to say of an old id is in the error where it makes none
+        engine = GymnasiumEngine(env_id)
     actions, first = actions_of(engine.env)
     spec = engine.env.spec
     name, _, version = env_id.rpartition("/")[2].rpartition("-v")
@@ -253,7 +287,7 @@ _OBJECTS = "from agentenvs.adapters.objects import ObjectEngine\n"
 def _openenv(target: str, url: str) -> Found:
     from agentenvs.adapters import openenv
 
-    schema = openenv.action_schema(url)
+    schema = inlined(openenv.action_schema(url))
     read, name = _FIELDS, openenv.name_of(url)
     if openenv.calls_tools(schema):
         tools, read = openenv.tools_of(url), _CALLS
@@ -261,6 +295,7 @@ def _openenv(target: str, url: str) -> Found:
         tools = [{"name": "act", "description": "Play an action.", "parameters": schema}]
     words = [name for name, part in schema["properties"].items() if part.get("type") == "string"]
     talks = read is _FIELDS and len(words) == 1 and set(schema.get("required", words)) == set(words)
+    listed = schema["properties"][words[0]].get("enum", ()) if talks else ()
     return Found(
         target=target,
         env_id=f"openenv/{_camel(name)}-v0",
@@ -268,6 +303,8 @@ def _openenv(target: str, url: str) -> Found:
         engine=f'OpenEnvEngine("{url}")',
         imports="from agentenvs.adapters.openenv import OpenEnvEngine\n",
         tools=_unreserved(tools),
+        actions=tuple(str(word) for word in listed),
+        numbered=False,
         accepts=("text", "tool") if talks else ("tool",),
         read=_TALKS.format(word=words[0]) if talks else read,
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from agentenvs.cli import arguments, console, making
-from agentenvs.core.errors import DataError, UserError
+from agentenvs.core.errors import DataError, UnknownEnvError, UserError
 
 if TYPE_CHECKING:
     from agentenvs.core.record import Record
@@ -129,8 +129,9 @@ def _named(check: Callable[[Record], dict[str, Any]], record: Record) -> dict[st
     try:
         return check(record)
     except UserError as error:
+        file = "name its file or class: --env FILE.py; " if isinstance(error, UnknownEnvError) else ""
         said = f"the record of {record.ref.split}/{record.ref.index} cannot be checked: {error.what}"
-        raise type(error)(said, why=error.why, fix=error.fix) from error
+        raise type(error)(said, why=error.why, fix=f"{file}{error.fix}") from error
 
 
 def _know(env: str | None) -> None:

@@ -135,7 +135,11 @@ def _table(title: str, headings: tuple[str, ...], rows: Sequence[tuple[str, ...]
 
 def _promises(capabilities: Capabilities) -> list[str]:
     """Return what an environment declares, in words."""
-    promised = [name for name in ("deterministic", "replayable", "forkable", "snapshot") if getattr(capabilities, name)]
+    promised = [
+        name
+        for name in ("deterministic", "replayable", "resumable", "forkable", "snapshot")
+        if getattr(capabilities, name)
+    ]
     limit = "" if capabilities.step_seconds is None else f" ({capabilities.step_seconds:g} s a step)"
     return [*promised, f"rewards {capabilities.rewards}", f"execution {capabilities.execution}{limit}"]
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def add_to(app: typer.Typer) -> None:
     """Add the verb."""
     shown = arguments.examples(
-        "wrap gymnasium:Taxi-v3 --out taxi.py",
+        "wrap gymnasium:CartPole-v1 --out cartpole.py",
         "wrap my_module:MyEnv",
         "wrap openenv+http://127.0.0.1:8000 --out echo.py",
         "wrap mcp+http://127.0.0.1:8000/mcp --out tools.py",
@@ -36,6 +36,7 @@ def wrap(
 ) -> None:
     """Look at an environment of another maker, and write a file that serves, evaluates and records it."""
     from agentenvs.adapters import wrapping
+    from agentenvs.adapters.foreign import ANY_REWARD
     from agentenvs.core import targets
 
     with console.own_output():
@@ -56,6 +57,10 @@ def wrap(
         console.message(line)
     if not found.pays:
         console.message(f"write score() in {file}: until then every episode is worth 0")
+    elif found.reward_range == ANY_REWARD:
+        console.message(f"write the least and most that an episode pays into reward_range in {file}, if you know them")
+    if found.success_at is None and found.pays:
+        console.message(f"success is an end with more than 0; write success_at into {file} where it is another return")
     for step in steps:
         console.message(step)
 

@@ -109,6 +109,14 @@ class Capabilities:
     """Most memory of the worker, for ``process``; 4096 where None, no limit where 0."""
     cpu_seconds: float | None = None
     """Most processor time of a step, and of the time until the next one, for ``process``; no limit where None."""
+    resumable: bool = True
+    """A world that was lost can be made again and played on. What another server held of it is gone with the session
+    there: its record still replays, from the effects."""
+
+    @property
+    def recoverable(self) -> bool:
+        """Whether an episode goes on where its world was given up: made again from its record, and played on."""
+        return self.replayable and self.resumable
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,12 +224,13 @@ class EnvSpec:
     def digest(self) -> str:
         """SHA-256 of what the spec says of behaviour.
 
-        All but its class, players, prose, split for evaluations, and the limits of a worker, which are a machine's.
+        All but its class, players, prose, split for evaluations, and what is a machine's: the limits of a worker, and
+        whether a lost world can be had back.
         """
         form = self.to_json()
         for name in ("entry_point", "players", "since", "title", "description", "eval_split"):
             form.pop(name)
-        for name in ("memory_mb", "cpu_seconds"):
+        for name in ("memory_mb", "cpu_seconds", "resumable"):
             form["capabilities"].pop(name)
         return digest(form)
 

@@ -175,6 +175,7 @@ def _named(module: ModuleType, name: str, target: str) -> type[Any]:
 
 def _unimportable(target: str, error: BaseException, fix: str) -> ConfigError:
     frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if "importlib" not in frame.filename and frame.filename != __file__]
+    ours = str(Path(__file__).parent)
+    own = [frame for frame in frames if "importlib" not in frame.filename and not frame.filename.startswith(ours)]
     place = f"{Path(own[-1].filename).name}:{own[-1].lineno}: " if own else ""
     return ConfigError(f"{target!r} cannot be imported", why=f"{place}{type(error).__name__}: {error}", fix=fix)

@@ -102,6 +102,8 @@ def resolve(name: str, spec: EnvSpec, settings: Any = None) -> PolicyFactory:
     known = [*dict.fromkeys([*spec.players, *_FALLBACKS, "openai"])]
     near = difflib.get_close_matches(name, known, n=1)
     hint = f"did you mean {near[0]!r}? " if near else ""
+    if not spec.players:
+        hint += "players of a file are known where FILE.py is named, and not its id; "
     raise PolicyError(
         f"{spec.slug} has no policy {name!r}", fix=f"{hint}known: {', '.join(known)}, or MODULE:FACTORY of your own"
     )

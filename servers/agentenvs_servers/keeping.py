@@ -199,7 +199,7 @@ class Keeper:
         Raises:
             ProblemError: ``elsewhere`` while it may live.
         """
-        if not self.journal.shared or spec.capabilities.replayable:
+        if not self.journal.shared or spec.capabilities.recoverable:
             return
         if not await self.journal.do_now(operations.take, self.id, self.journal.route):
             raise ProblemError("elsewhere", "its worker may still be there", headers={"Retry-After": "1"})

@@ -192,7 +192,7 @@ class Presence(ABC):
     @property
     def is_spare(self) -> bool:
         """Whether its world can be given up and made again."""
-        return self.keeper is not None and not self.busy and self.world.spec.capabilities.replayable
+        return self.keeper is not None and not self.busy and self.world.spec.capabilities.recoverable
 
     async def _within(self, do: Callable[[], Awaitable[T]], *, fresh: bool = False) -> T:
         """Do something when it is its turn, in a world that is as the journal says.

@@ -1,7 +1,7 @@
 """Servers of other makers for tests: small ones that speak as they do, and the real ones where they are installed.
 
-``AGENTENVS_PEER_PYTHON`` names a Python in which ``openenv`` is installed (it brings ``mcp``); it must not be this one,
-whose packages it would move.
+``AGENTENVS_PEER_PYTHON`` names a Python in which ``openenv`` is installed (it brings ``mcp``, version 1), and
+``AGENTENVS_PEER_MCP`` one with version 2 of ``mcp``; neither may be this one, whose packages they would move.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ def _frames(connection: Any) -> None:
 
 
 @contextlib.contextmanager
-def openenv_like() -> Iterator[str]:
-    """Serve the frames of OpenEnv; yields the address."""
+def openenv_like(action: Any = ACTION) -> Iterator[str]:
+    """Serve the frames of OpenEnv, with a schema of its actions; yields the address."""
 
     def pages(connection: Any, request: Any) -> Response | None:
         if request.path == "/schema":
-            return _document({"action": ACTION})
+            return _document({"action": action})
         return _document({"name": "echo env"}) if request.path == "/metadata" else None
 
     server: Server
@@ -152,11 +152,11 @@ def mcp_like() -> Iterator[str]:
         thread.join()
 
 
-def peer_python() -> str:
+def peer_python(variable: str = "AGENTENVS_PEER_PYTHON", package: str = "openenv") -> str:
     """Return a Python with the peers' packages; skip the test where none is named."""
-    found = os.environ.get("AGENTENVS_PEER_PYTHON")
+    found = os.environ.get(variable)
     if not found or Path(found) == Path(sys.executable):
-        pytest.skip("AGENTENVS_PEER_PYTHON names no Python with openenv in it")
+        pytest.skip(f"{variable} names no Python with {package} in it")
     return found
 
 
@@ -186,13 +186,52 @@ def free_port() -> int:
 
 MCP_SERVER = '''
 import sys
-from mcp.server.fastmcp import FastMCP
-app = FastMCP("stock", host="127.0.0.1", port=int(sys.argv[1]))
+try:  # version 1 of the package
+    from mcp.server.fastmcp import FastMCP
+    where, app = {}, FastMCP("stock", host="127.0.0.1", port=int(sys.argv[1]))
+except ImportError:  # version 2
+    from mcp.server.mcpserver import MCPServer
+    where, app = {"host": "127.0.0.1", "port": int(sys.argv[1])}, MCPServer("stock")
 
 @app.tool()
 def add(a: int, b: int) -> int:
     """Add two numbers."""
     return a + b
 
-app.run(transport="streamable-http")
+app.run(transport="streamable-http", **where)
 '''
+
+TOOL_SERVER = '''
+from fastmcp import FastMCP
+from openenv.core.env_server.http_server import create_app
+from openenv.core.env_server.mcp_environment import MCPEnvironment
+from openenv.core.env_server.mcp_types import CallToolAction, CallToolObservation
+from openenv.core.env_server.types import Observation, State
+
+class Echo(MCPEnvironment):
+    SUPPORTS_CONCURRENT_SESSIONS = True
+
+    def __init__(self):
+        server = FastMCP("echo")
+
+        @server.tool
+        def echo_message(message: str) -> str:
+            """Say it back."""
+            return message
+
+        super().__init__(server)
+        self._state = State(episode_id="1", step_count=0)
+
+    def reset(self, seed=None, episode_id=None, **more):
+        return Observation(done=False, reward=0.0)
+
+    def _step_impl(self, action, timeout_s=None, **more):
+        return Observation(done=False, reward=0.0, metadata={"error": "no such action"})
+
+    @property
+    def state(self):
+        return self._state
+
+app = create_app(Echo, CallToolAction, CallToolObservation, env_name="echo", max_concurrent_envs=8)
+'''
+"""An environment of OpenEnv whose actions are calls of its tools, as those of its echo environment are."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import subprocess
 from pathlib import Path
 
@@ -38,7 +39,8 @@ def wrapped(as_before, tmp_path, monkeypatch):
 
 def promises(target):
     said = targets.spec_of(target).capabilities
-    return (said.deterministic, said.replayable, said.forkable, said.snapshot)
+    assert said.replayable  # what is not determined is an effect
+    return (said.deterministic, said.resumable, said.forkable, said.snapshot)
 
 
 def over_a_server(target, policy="random", episodes=3, **options):
@@ -78,6 +80,9 @@ def test_a_wrapped_environment_passes_the_check(wrapped, name):
     assert ("ranked boards", "yes" if name == "Taxi-v4" else "not declared") in [
         (use.purpose, use.answer) for use in report.uses
     ]
+    said = str(report)
+    assert "rewards.oracle: nobody knows whether the tasks can be solved" in said
+    assert "rewards.reward_range: nobody can say how good a return is" in said
 
 
 def test_a_record_is_replayed_without_the_engine_and_goes_on_with_it(wrapped):
@@ -196,8 +201,8 @@ def test_what_is_no_step(given):
         ("gymnasium:Pendulum-v1", "the actions of Pendulum-v1 are a Box space"),
         (f"{STRANGERS}:Bare", "it has no reset()"),
         (f"{STRANGERS}:Missing", "cannot be found"),
-        ("openenv+http://127.0.0.1:9", "is no OpenEnv server"),
-        ("mcp+http://127.0.0.1:9/mcp", "is no MCP server"),
+        ("openenv+http://127.0.0.1:9", "cannot be reached"),
+        ("mcp+http://127.0.0.1:9/mcp", "cannot be reached"),
     ],
 )
 def test_what_cannot_be_wrapped_gets_a_message(target, said):
@@ -209,6 +214,16 @@ def test_what_cannot_be_wrapped_gets_a_message(target, said):
 # ---- OpenEnv and MCP -------------------------------------------------------------------------------------------------
 
 
+def again_without_the_server(records):
+    """What another server answered are effects: its records replay and rescore when it has long gone."""
+    for record in records:
+        assert rescore(record).equal
+        assert replay(record).divergence is None
+        forged = copy.deepcopy(record)
+        forged.turns[0]["effects"][0]["value"]["shown"] = "something else"
+        assert replay(forged).divergence.field == "observation"
+
+
 def test_an_openenv_server_over_ours(wrapped):
     with peers.openenv_like() as url:
         file = wrapped(f"openenv+{url}", "echo_one")
@@ -216,7 +231,7 @@ def test_an_openenv_server_over_ours(wrapped):
         assert promises(file) == (False,) * 4
         _, records = over_a_server(file, episodes=2, limit=4)
     assert all(turn["effects"][0]["kind"] == foreign.REPLY for record in records for turn in record.turns)
-    assert all(rescore(record).equal for record in records)
+    again_without_the_server(records)
 
 
 @pytest.mark.parametrize(
@@ -239,6 +254,60 @@ def test_what_an_openenv_server_says(wrapped, action, text, valid, ending):
         result = env.step(action)
         env.close()
     assert (result.observation.text, not result.info["invalid"], env.ending) == (text, valid, ending)
+
+
+MOVES = {
+    "type": "object",
+    "properties": {"message": {"$ref": "#/$defs/Move", "description": "Where to."}},
+    "required": ["message"],
+    "$defs": {"Move": {"enum": ["UP", "DOWN"], "type": "string"}},
+}
+TREE = {"type": "object", "properties": {"kids": {"type": "array", "items": {"$ref": "#/$defs/Tree"}}}}
+
+
+@pytest.mark.parametrize(
+    ("schema", "read"),
+    [
+        (MOVES, {"message": {"enum": ["UP", "DOWN"], "type": "string", "description": "Where to."}}),
+        ({"$ref": "#/$defs/Tree", "$defs": {"Tree": TREE}}, TREE["properties"]),
+        ({"properties": {"definitions": {"$ref": "elsewhere"}}}, {"definitions": {"$ref": "elsewhere"}}),
+    ],
+)
+def test_schemas_are_read_where_their_parts_are_defined(schema, read):
+    found = wrapping.inlined(schema)
+    assert found["properties"] == read
+    assert ("$defs" in found) == ("$ref" in str(read) and "$defs" in schema)
+
+
+def test_the_words_an_openenv_server_takes_are_its_actions(wrapped):
+    with peers.openenv_like(MOVES) as url:
+        env = targets.make(wrapped(f"openenv+{url}", "moves_one"), admissible=True)
+        assert env.reset(REF).admissible == ("UP", "DOWN")
+        assert env.step("UP").observation.text == "UP"
+        assert env.step({"tool": "act", "arguments": {"message": "DOWN"}}).observation.text == "DOWN"
+        assert env.step("left").observation.text == "Say one of: UP, DOWN."
+        env.close()
+
+
+def test_an_openenv_server_that_goes_away_ends_the_episode_and_the_record_replays(wrapped):
+    with peers.openenv_like() as url:
+        file = wrapped(f"openenv+{url}", "echo_gone")
+        env = Recorded(targets.make(file))
+        env.reset(REF)
+        env.step("hello")
+        (before,) = parse_records(env.to_bytes())
+    result = env.step("hello again")
+    assert (result.truncated, env.env.ending, env.env.verdict.success) == (True, "aborted", False)
+    (record,) = parse_records(env.to_bytes())
+    assert replay(record).equal
+    lost = targets.make(file)  # what a server does that was restarted: the world comes back, its other side does not
+    lost.reset(REF, effects=_effects(before.header))
+    lost.step("hello", effects=_effects(before.turns[0]))
+    assert (lost.observation.text, lost.ending) == ("hello", None)
+    lost.step("hello again")
+    assert lost.ending == "aborted"
+    report = agentenvs.check_env(file, quick=True)
+    assert {use.purpose: use.answer for use in report.uses}["crash-safe training"] != "yes"
 
 
 def test_an_openenv_server_that_has_gone(wrapped):
@@ -265,7 +334,7 @@ def test_an_mcp_server_over_ours(wrapped):
         assert env.step({"tool": "note", "arguments": {}}).observation.text == "[image]"
         assert env.step({"end": "done"}).reward == 1.0
         env.close()
-    assert all(rescore(record).equal for record in records)
+    again_without_the_server(records)
 
 
 def test_an_mcp_server_asks_for_a_score(wrapped):
@@ -302,16 +371,31 @@ def test_a_stock_openenv_server(wrapped, tmp_path):
         assert openenv.action_schema(url)["required"] == ["message"]
         result, records = over_a_server(wrapped(f"openenv+{url}", "echo_stock"), limit=5)
     assert result.summary["mean_return"] > 0
-    assert all(record.turns for record in records)
+    assert all(record.turns and replay(record).equal for record in records)
 
 
 @pytest.mark.peer
-def test_a_stock_mcp_server(wrapped, tmp_path):
+def test_a_stock_openenv_server_of_tools(wrapped, tmp_path):
     python, port = peers.peer_python(), peers.free_port()
+    (tmp_path / "tools_app.py").write_text(peers.TOOL_SERVER)
+    with peers.process([python, "-m", "uvicorn", "tools_app:app", "--port", str(port)], tmp_path, port):
+        file = wrapped(f"openenv+http://127.0.0.1:{port}", "echo_tools")
+        assert [tool.name for tool in targets.spec_of(file).tools] == ["echo_message"]
+        _, records = over_a_server(file, limit=5)
+    assert "hello" in str(records[0].turns[0]["effects"])
+    assert all(replay(record).equal and rescore(record).equal for record in records)
+
+
+@pytest.mark.peer
+@pytest.mark.parametrize("variable", ["AGENTENVS_PEER_PYTHON", "AGENTENVS_PEER_MCP"])
+def test_a_stock_mcp_server(wrapped, tmp_path, variable):
+    python, port = peers.peer_python(variable, "mcp"), peers.free_port()
     (tmp_path / "serving.py").write_text(peers.MCP_SERVER)
     with peers.process([python, "serving.py", str(port)], tmp_path, port):
         url = f"http://127.0.0.1:{port}/mcp"
         assert mcp.name_and_tools(url)[0] == "stock"
-        file = wrapped(f"mcp+{url}", "tools_stock", lambda text: text.replace("return 0.0", SCORE.replace("5", "2")))
-        result, _ = over_a_server(file, limit=5)
+        name = f"tools_{variable.lower()}"
+        file = wrapped(f"mcp+{url}", name, lambda text: text.replace("return 0.0", SCORE.replace("5", "2")))
+        result, records = over_a_server(file, limit=5)
     assert result.summary["success_rate"] == 1
+    assert all(replay(record).equal for record in records)
