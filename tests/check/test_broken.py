@@ -95,6 +95,7 @@ BROKEN = {
         "records.record_bytes",
     ),
     "unrescorable": ("records.rescore",),
+    "unresumable": ("records.resume", "views.legal_actions"),
     "weak_oracle": ("rewards.oracle",),
     "wrong_entry": ("interface.entry_points",),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
@@ -10,6 +11,8 @@ import pytest
 import agentenvs
 from agentenvs.core import registry
 from agentenvs.harness.check import check_env
+from agentenvs.harness.report import next_steps, read_run
+from agentenvs.harness.run import RunConfig, evaluate
 from tests.check.guests import GUESTS
 from tests.client.servers import serving
 from tests.envs.fixtures import register_fixtures
@@ -39,6 +42,17 @@ def test_the_report_says_so(name):
     assert check in [finding.check for finding in report.failures], str(report)
     assert said in str(report)
     assert {use.answer for use in report.uses if use.purpose == "ranked boards"} == {"no"}
+
+
+def test_an_evaluation_says_that_the_environment_failed(monkeypatch, tmp_path):
+    monkeypatch.setattr(registry, "_registered", dict(registry._registered))
+    registry.register(GUESTS["crashes"].spec)
+    slug = GUESTS["crashes"].spec.slug
+    with serving(slug) as url:
+        result = evaluate(RunConfig(slug, "random", episodes=2, url=url, out=tmp_path / "run"))
+    assert result.summary["undone"] > 0
+    first, _ = next_steps(read_run(tmp_path / "run"))[0]
+    assert re.match(r"The environment failed: .* undone, and count as invalid", first)
 
 
 @pytest.mark.parametrize("name", UNDONE)

@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 
+from agentenvs.core import hosting
 from agentenvs.core.task import SECRET
+from agentenvs.core.turn import FAILURES
 from agentenvs.harness.check import altering, schemas
 from agentenvs.harness.check.episodes import difference
-from agentenvs.harness.check.findings import short
+from agentenvs.harness.check.findings import UNDONE, short
 from tests.check.broken.sound import SPEC, Boxes
 
 
@@ -157,3 +159,8 @@ def test_calendars_are_set_ahead_too_and_a_class_may_keep_a_clock():
         "Keeper().clock()\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_every_failure_of_an_environment_has_words():
+    assert set(UNDONE) == FAILURES
+    assert set(hosting._WORDS) == FAILURES - {"engine_failed"}

@@ -173,7 +173,7 @@ def steady(subject: Subject) -> bool:
 def _points(subject: Subject) -> Iterator[tuple[Play, int]]:
     """Yield plays and turns at which to branch: the reset, the last turn, and some drawn between."""
     stream = subject.stream("points")
-    for play in plays(subject):
+    for play in plays(subject)[: subject.effort.branched]:
         last = len(play.turns) - 1
         drawn = {0, last, *(stream.below(last + 1) for _ in range(subject.effort.points))}
         yield from ((play, turn) for turn in sorted(drawn))

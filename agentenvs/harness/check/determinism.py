@@ -12,6 +12,7 @@ from agentenvs.harness.check.plays import Play, plays
 from agentenvs.harness.check.subject import Subject
 
 _NAMED = "draw chance from a named agentenvs.core.streams.Stream made from the scenario's key"
+_REMEMBERS = "nobody knows whether an episode shows what was done in the one before"
 _ORDER = "look for clocks, global random generators, counters shared by instances, and what a reset does not set anew"
 
 
@@ -24,7 +25,7 @@ def twin_runs(subject: Subject) -> Iterator[Fault]:
             yield Fault("two runs of the same actions differ", at(play, found), _ORDER)
 
 
-@check("a reset forgets the episode before", promise="deterministic")
+@check("a reset forgets the episode before", promise="deterministic", lost=_REMEMBERS)
 def reset_forgets(subject: Subject) -> Iterator[Fault]:
     """Play an episode with an instance that has played another one before."""
     known = plays(subject)

@@ -63,7 +63,7 @@ def _compared(subject: Subject, runs: JSON, what: str, fix: str) -> Iterator[Fau
 
 
 def _shared(subject: Subject) -> list[Play]:
-    return plays(subject)[:_MOST_PLAYS]
+    return plays(subject)[: min(_MOST_PLAYS, subject.effort.branched)]
 
 
 def _runs(subject: Subject) -> dict[str, JSON]:

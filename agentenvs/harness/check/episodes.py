@@ -9,8 +9,10 @@ from __future__ import annotations
 import traceback
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+import agentenvs
 from agentenvs.core.actions import parse_action, to_json
 from agentenvs.core.canon import JSON, canonical_bytes
 from agentenvs.core.errors import AgentEnvsError, ContractError
@@ -18,7 +20,7 @@ from agentenvs.core.record import effects_to_json
 from agentenvs.core.task import TaskRef
 from agentenvs.core.turn import Effect, StepResult
 from agentenvs.core.verdict import Ending, Verdict
-from agentenvs.harness.check.findings import raised, short
+from agentenvs.harness.check.findings import UNDONE, raised, short
 
 
 class Raised(Exception):
@@ -36,9 +38,16 @@ class Raised(Exception):
 
     @property
     def place(self) -> str:
-        """The innermost line of code that raised, as ``file:line``."""
-        frames = traceback.extract_tb(self.error.__traceback__)
+        """The innermost line of the author's code that raised, as ``file:line``; empty where it was ours."""
+        frames = [frame for frame in traceback.extract_tb(self.error.__traceback__) if not _is_ours(frame.filename)]
         return f"{frames[-1].filename}:{frames[-1].lineno}" if frames else ""
+
+
+_OURS = tuple(str(Path(agentenvs.__file__).parent / room) for room in ("core", "harness", "adapters", "client"))
+
+
+def _is_ours(file: str) -> bool:
+    return file.startswith(_OURS)
 
 
 @dataclass(slots=True)
@@ -52,6 +61,8 @@ class Turn:
     effects: list[JSON] = field(default_factory=list)
     valid: bool = True
     error: str | None = None
+    failure: str = ""
+    """Why it was undone, where it was."""
 
     @property
     def ended(self) -> bool:
@@ -173,7 +184,8 @@ class Episode:
         valid, error = env.last_valid
         form = None if trace is None else trace.to_json()
         canonical_bytes(form)
-        return Turn(shown, env.state_key, form, effects_to_json(env.effects), valid, error)
+        failure = getattr(env, "failure", "") if error in UNDONE else ""
+        return Turn(shown, env.state_key, form, effects_to_json(env.effects), valid, error, failure)
 
 
 def _shown(result: StepResult) -> dict[str, JSON]:

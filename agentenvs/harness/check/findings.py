@@ -19,7 +19,18 @@ if TYPE_CHECKING:
     from agentenvs.harness.check.subject import Subject
 
 Status: TypeAlias = Literal["passed", "failed", "skipped"]
-Promise: TypeAlias = Literal["", "deterministic", "replayable", "forkable", "snapshot"]
+Promise: TypeAlias = Literal["", "deterministic", "replayable", "resumable", "forkable", "snapshot"]
+
+UNDONE = {
+    "step_timeout": "overran its time",
+    "step_crashed": "took its process down",
+    "step_raised": "raised",
+    "step_memory": "needed more memory than it may",
+    "step_cpu": "used more processor time than it may",
+    "step_size": "said or held more than fits between processes",
+    "engine_failed": "found that what is wrapped had failed",
+}
+"""Codes of turns that the environment failed in, and not the player."""
 
 MOST_FAULTS = 3
 """Faults of one check that are shown; the first is what has to be mended."""
@@ -42,6 +53,7 @@ class Sight(StrEnum):
 LOST: dict[Promise, str] = {
     "deterministic": "no ranked boards: two runs of one player may differ",
     "replayable": "no re-verified leaderboards, no crash-safe training: a record cannot be played again",
+    "resumable": "no crash-safe training: an episode whose world is lost ends as aborted",
     "forkable": "no credit audit by branching, and no tree search in process",
     "snapshot": "an episode cannot move to another machine, and a crash replays it from its start",
 }

@@ -15,7 +15,7 @@ from agentenvs.core.errors import missing_extra
 from agentenvs.harness.check import nonsense
 from agentenvs.harness.check.branching import steady
 from agentenvs.harness.check.episodes import Episode, Raised, difference
-from agentenvs.harness.check.findings import MOST_FAULTS, Fault, Sight, Skip, check, raised, short
+from agentenvs.harness.check.findings import MOST_FAULTS, UNDONE, Fault, Sight, Skip, check, raised, short
 from agentenvs.harness.check.plays import plays
 from agentenvs.harness.check.subject import Subject
 
@@ -27,7 +27,6 @@ _FIXES = {
     SPENDS: "an invalid action may cost declared budgets, and nothing else",
     SILENT: "return Outcome(…, valid=False) with words for what cannot be done",
 }
-_FAILURES = ("step_raised", "step_crashed", "step_timeout")
 
 
 @check("junk never raises")
@@ -126,15 +125,23 @@ def harm(subject: Subject, actions: list[Any]) -> Iterator[tuple[str, Fault]]:
             episode.step(action)
             yield from _harm_of(subject, episode, action)
     except Raised as error:
-        yield RAISES, Fault(f"junk raises {raised(error.error)}", error.where, f"{error.place}: {_FIXES[RAISES]}")
+        yield (
+            RAISES,
+            Fault(
+                f"junk raises {raised(error.error)}",
+                error.where,
+                ": ".join(filter(None, (error.place, _FIXES[RAISES]))),
+            ),
+        )
 
 
 def _harm_of(subject: Subject, episode: Episode, action: Any) -> Iterator[tuple[str, Fault]]:
     before, turn = episode.turns[-2:]
     parsed, where = parse_action(action), episode.where()
     invalid = turn.shown["info"].get("invalid")
-    if turn.error in _FAILURES:
-        yield RAISES, Fault(f"junk brings the worker process down ({turn.error})", where, _FIXES[RAISES])
+    if turn.error in UNDONE:
+        what = f"with junk a turn {UNDONE[turn.error]} ({turn.error})"
+        yield RAISES, Fault(what, where, _FIXES[RAISES])
         return
     if nonsense.must_be_refused(subject.spec, parsed) and invalid is not True:
         yield SILENT, Fault("junk passes for a valid action", where, _FIXES[SILENT])

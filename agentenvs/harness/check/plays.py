@@ -19,7 +19,7 @@ from agentenvs.core.spec import ToolSpec
 from agentenvs.core.streams import Stream
 from agentenvs.core.task import TaskRef
 from agentenvs.harness.check.episodes import Episode, Raised, Turn
-from agentenvs.harness.check.findings import Sight, Skip
+from agentenvs.harness.check.findings import UNDONE, Sight, Skip
 from agentenvs.harness.check.subject import Subject
 from agentenvs.harness.policies import resolve, wanted_options
 from agentenvs.harness.rollout import Episode as Rolled
@@ -31,6 +31,9 @@ MOST_TURNS = 5_000
 
 LONGEST = 400
 """Turns of an oracle's play that are kept."""
+
+MOST_UNDONE = 3
+"""Undone turns after which no more plays are made: each costs its time, and they say enough."""
 
 _NONSENSE: tuple[Any, ...] = ("", "nonsense", {"no": "action"}, {"tool": "no_such_tool", "arguments": {}}, None)
 
@@ -89,19 +92,45 @@ def rolled_by(subject: Subject, policy: Policy, ref: TaskRef) -> Rolled:
     """Return a whole episode of a policy; one that does not end by itself is abandoned."""
     turns = iter(range(MOST_TURNS))
     env = subject.make(**wanted_options(policy, subject.spec))
-    return roll(env, policy, ref, stop=lambda: next(turns, None) is None)
+    undone: list[str] = []
+
+    def enough() -> bool:
+        code = getattr(env, "last_valid", (True, None))[1]  # one behind a wire does not say
+        undone.extend([code] if code in UNDONE else [])
+        return len(undone) >= MOST_UNDONE or next(turns, None) is None
+
+    return roll(env, policy, ref, stop=enough)
+
+
+def worn(subject: Subject) -> bool:
+    """Whether turns had to be undone again and again, so that it is no use to try more."""
+    found: list[Play] = subject.once("plays", lambda: list(_plays(subject)))
+    return sum(_undone(play) for play in found) >= MOST_UNDONE
+
+
+def _undone(play: Play) -> int:
+    return sum(turn.error in UNDONE for turn in play.turns)
 
 
 def _plays(subject: Subject) -> Iterator[Play]:
     known: list[JSON] = []
+    undone = 0
     for ref in subject.refs:
-        if ORACLE in subject.spec.players and Sight.RECORD in subject.sights:
-            for play in _oracles(subject, ref):
-                known += play.actions
-                yield play
-        for number in range(subject.effort.walks):
-            yield _wandered(subject, ref, number, known)
+        for play in _of_task(subject, ref, known):
+            undone += _undone(play)
+            yield play
+            if undone >= MOST_UNDONE:
+                return
         subject.tidy()
+
+
+def _of_task(subject: Subject, ref: TaskRef, known: list[JSON]) -> Iterator[Play]:
+    if ORACLE in subject.spec.players and Sight.RECORD in subject.sights:
+        for play in _oracles(subject, ref):
+            known += play.actions
+            yield play
+    for number in range(subject.effort.walks):
+        yield _wandered(subject, ref, number, known)
 
 
 def _oracles(subject: Subject, ref: TaskRef) -> Iterator[Play]:
@@ -110,7 +139,9 @@ def _oracles(subject: Subject, ref: TaskRef) -> Iterator[Play]:
         records = parse_records(rolled(subject, ORACLE, ref).record)
     except AgentEnvsError:
         return
-    actions = [turn["action"] for turn in records[0].turns][:LONGEST]
+    played = records[0].turns[:LONGEST]
+    undone = next((number for number, turn in enumerate(played) if turn["error"] in UNDONE), len(played))
+    actions = [turn["action"] for turn in played[: undone + 1]]  # one that is undone is enough to see that it is
     yield _watched(subject, ORACLE, ref, lambda episode: iter(actions))
 
 

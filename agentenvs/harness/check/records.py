@@ -10,7 +10,7 @@ from agentenvs.core.record import Record, parse_records
 from agentenvs.core.replay import replay as play_again
 from agentenvs.core.replay import rescore as judge_again
 from agentenvs.core.verdict import Verdict
-from agentenvs.harness.check.findings import Fault, Sight, check, raised
+from agentenvs.harness.check.findings import UNDONE, Fault, Sight, Skip, check, raised
 from agentenvs.harness.check.plays import Play, plays
 from agentenvs.harness.check.subject import Subject
 
@@ -39,6 +39,24 @@ def replay(subject: Subject) -> Iterator[Fault]:
         subject.tidy()
         if report.divergence is not None:
             yield Fault("a record does not replay", f"{_where(play)}, {report.divergence}", _EFFECT)
+
+
+@check("an episode goes on where its world was lost", Sight.OBJECT, promise="resumable")
+def resume(subject: Subject) -> Iterator[Fault]:
+    """Bring a fresh instance to the middle of each play by what was recorded, and play the next turn for real."""
+    if not subject.spec.capabilities.replayable:
+        raise Skip("the spec says replayable: false", "")
+    for play in plays(subject)[: subject.effort.branched]:
+        half = len(play.actions) // 2
+        if not play.actions:
+            continue
+        episode = subject.episode(play.ref, traced=False)
+        episode.play(play.actions[:half], play.turns)
+        turn = episode.step(play.actions[half])
+        subject.tidy()
+        if turn.error in UNDONE and play.turns[half + 1].error not in UNDONE:
+            fix = "make the other side heed its seed, or declare resumable: false"
+            yield Fault(f"an episode that was lost does not go on: {UNDONE[turn.error]}", episode.where(), fix)
 
 
 @check("recorded outcomes rescore to the same verdict", Sight.RECORD, lost="nobody can recompute a reported score")
@@ -79,4 +97,4 @@ def _where(play: Play) -> str:
     return f"{play.ref.split}/{play.ref.index} ({play.who})"
 
 
-CHECKS = (record_bytes, replay, rescore)
+CHECKS = (record_bytes, replay, resume, rescore)

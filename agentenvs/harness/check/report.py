@@ -32,7 +32,7 @@ _PURPOSES = (
     _Purpose("evaluation", (), _SOUND),
     _Purpose("ranked boards", ("deterministic", "replayable"), (*_SOUND, "determinism", "elsewhere", "records")),
     _Purpose("credit audit by branching", ("forkable",), (*_SOUND, "branching")),
-    _Purpose("crash-safe training", ("replayable",), (*_SOUND, "records", "determinism", "elsewhere")),
+    _Purpose("crash-safe training", ("replayable", "resumable"), (*_SOUND, "records", "determinism", "elsewhere")),
     _Purpose("moving episodes between machines", ("snapshot",), (*_SOUND, "branching")),
 )
 
@@ -100,6 +100,16 @@ class Report:
         return [f"{name}: false: {lost}" for name, lost in LOST.items() if not getattr(self.spec.capabilities, name)]
 
     @property
+    def untested(self) -> list[str]:
+        """What stays unknown because it could not be tested, beyond what is not declared."""
+        found = [item for item in self.findings if item.status == "skipped" and item.lost]
+        return [
+            f"{names}: {lost}"
+            for lost in dict.fromkeys(item.lost for item in found if item.lost != LOST.get(item.promise))
+            for names in (", ".join(f"{item.theme}.{item.check}" for item in found if item.lost == lost),)
+        ]
+
+    @property
     def unseen(self) -> dict[str, list[str]]:
         """What could not be seen from here, and the checks that went without it."""
         found: dict[str, list[str]] = {}
@@ -121,12 +131,18 @@ class Report:
             "findings": [finding.to_json() for finding in self.findings],
             "uses": [use.to_json() for use in self.uses],
             "lost": self.lost,
+            "untested": self.untested,
             "unseen": self.unseen,
         }
 
     def details(self) -> list[str]:
         """Return what is wrong, where and how to mend it, and what was skipped and why; nothing of what passed."""
-        return [line for finding in self.findings for line in _lines(finding)]
+        failed = [line for finding in self.failures for line in _lines([finding])]
+        skipped: dict[tuple[str, str], list[Finding]] = {}
+        for finding in self.findings:
+            if finding.status == "skipped" and not finding.why.startswith(UNSEEN):
+                skipped.setdefault((finding.why, finding.lost), []).append(finding)
+        return failed + [line for alike in skipped.values() for line in _lines(alike)]
 
     def words(self) -> list[str]:
         """Return, in plain words, what the environment may be used for and what that costs."""
@@ -135,6 +151,8 @@ class Report:
             lines.append(f"  {use.purpose:34} {use.answer}" + (f" ({use.why})" if use.why else ""))
         if self.lost:
             lines += ["What it does not declare costs its users:", *(f"  {item}" for item in self.lost)]
+        if self.untested:
+            lines += ["What could not be tested costs them:", *(f"  {item}" for item in self.untested)]
         if self.unseen:
             lines.append("What could not be seen from here; check it where the environment is installed:")
             lines += [f"  {what}: {', '.join(checks)}" for what, checks in self.unseen.items()]
@@ -169,13 +187,11 @@ def table(report: Report) -> Table:
     return made
 
 
-def _lines(finding: Finding) -> list[str]:
-    if finding.status == "passed" or finding.why.startswith(UNSEEN):
-        return []
-    return [
-        f"{finding.status}: {finding.theme}.{finding.check}: {finding.title}",
-        *(f"  {x}" for x in _details(finding)),
-    ]
+def _lines(alike: Sequence[Finding]) -> list[str]:
+    """Return a finding in words, or several that were skipped for one reason."""
+    first = alike[0]
+    title = f": {first.title}" if len(alike) == 1 else ""
+    return [f"{first.status}: {_named(alike)}{title}", *(f"  {line}" for line in _details(first))]
 
 
 def _details(finding: Finding) -> list[str]:

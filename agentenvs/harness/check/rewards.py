@@ -11,12 +11,16 @@ from agentenvs.core.errors import DataError, EpisodeEnded, UserError
 from agentenvs.core.verdict import Verdict
 from agentenvs.harness.check.episodes import Episode
 from agentenvs.harness.check.findings import Fault, Sight, Skip, check, raised, short
-from agentenvs.harness.check.plays import ORACLE, plays, rolled, rolled_by
+from agentenvs.harness.check.plays import ORACLE, plays, rolled, rolled_by, worn
 from agentenvs.harness.check.subject import Subject
 from agentenvs.harness.policies import NoOp
 from agentenvs_scoring import cards
 
+WIDE = 1e5
+"""A range of rewards from which on it says nothing of what an episode may pay."""
+
 _TOLERANCE = 1e-9
+_UNRANGED = "nobody can say how good a return is, nor see that something pays more than it may"
 
 
 @check("doing nothing earns nothing")
@@ -49,7 +53,7 @@ def oracle(subject: Subject) -> Iterator[Fault]:
     if ORACLE not in spec.players:
         raise Skip("its spec names no player 'oracle'", "nobody knows whether the tasks can be solved")
     turns_over_par = _floor(subject)
-    for ref in subject.refs:
+    for ref in subject.refs[:1] if worn(subject) else subject.refs:
         try:
             summary = rolled(subject, ORACLE, ref).summary
         except UserError as error:
@@ -143,6 +147,8 @@ def reward_range(subject: Subject) -> Iterator[Fault]:
             where = f"{play.ref.split}/{play.ref.index} ({play.who})"
             what = f"an episode pays {paid:g}, the spec says {low:g} .. {high:g}"
             yield Fault(what, where, "mend the spec's reward_range")
+    if high - low >= WIDE:
+        raise Skip(f"the spec's reward_range, {low:g} .. {high:g}, names no range", _UNRANGED)
 
 
 @check("verdicts pay what was paid, and are sound")

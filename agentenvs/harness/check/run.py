@@ -29,8 +29,9 @@ from agentenvs.harness.check import (
     views,
 )
 from agentenvs.harness.check.episodes import Raised
-from agentenvs.harness.check.findings import LOST, MOST_FAULTS, Check, Fault, Finding, Skip, raised
+from agentenvs.harness.check.findings import MOST_FAULTS, Check, Fault, Finding, Skip, raised
 from agentenvs.harness.check.local import Local, of_class, of_id
+from agentenvs.harness.check.plays import worn
 from agentenvs.harness.check.report import UNSEEN, Report
 from agentenvs.harness.check.subject import FULL, QUICK, Effort, Subject
 
@@ -89,10 +90,10 @@ def check_env(
     """
     subject = subject_of(target, options, quick=quick, split=split, env=env, token=token, transport=transport)
     try:
-        silent = _begun(subject)
+        never = _begun(subject)
         findings = []
         for number, check in enumerate(CHECKS, start=1):
-            findings.append(made(check, subject) if silent is None else _waited(check, silent))
+            findings.append(_unbegun(check, subject, never) if never is not None else made(check, subject))
             subject.tidy()
             progress(number, len(CHECKS), sum(finding.status == "failed" for finding in findings))
         tasks = tuple(f"{ref.split}/{ref.index}" for ref in subject.refs)
@@ -164,29 +165,57 @@ def made(check: Check, subject: Subject) -> Finding:
     return Finding(check.name, check.theme, check.title, status, faults, why, lost, check.promise, seconds)  # type: ignore[arg-type]
 
 
-def _waited(check: Check, silent: Raised) -> Finding:
-    """Return what comes of a check where no episode begins in the time it has: each would wait for it again."""
-    if check is not views.plays_on:
-        return Finding(check.name, check.theme, check.title, "skipped", why="no task can be begun in time")
-    faults = (replace(_fault_of(silent.error), where=silent.where),)
-    return Finding(check.name, check.theme, check.title, "failed", faults)
+def _unbegun(check: Check, subject: Subject, never: Raised) -> Finding:
+    """Return what comes of a check where no episode begins: all but a few would say so once more."""
+    if check is views.plays_on:
+        faults = (replace(_fault_of(never.error), where=_at(never)),)
+        return Finding(check.name, check.theme, check.title, "failed", faults)
+    if check in _WITHOUT_EPISODE and not _is_silent(never):
+        return made(check, subject)
+    return Finding(check.name, check.theme, check.title, "skipped", why="no task can be begun")
+
+
+_WITHOUT_EPISODE = (interface.spec, interface.reserved_names, interface.entry_points, interface.options)
+"""What can be said of an environment of which no task can be begun."""
+
+
+def _is_silent(never: Raised) -> bool:
+    cause = never.error.__cause__
+    return isinstance(cause, WorkerFailure) and cause.code == "step_timeout"
 
 
 def _outcome(check: Check, subject: Subject) -> tuple[str, tuple[Fault, ...], str, str]:
     if check.promise and not getattr(subject.spec.capabilities, check.promise):
-        return "skipped", (), f"the spec says {check.promise}: false", LOST[check.promise]
+        return "skipped", (), f"the spec says {check.promise}: false", check.lost
     if blind := [sight for sight in check.needs if sight not in subject.sights]:
         why = subject.unseen.get(blind[0], "")
         return "skipped", (), f"{UNSEEN}: {blind[0].value}" + (f" ({why})" if why else ""), ""
+    if check in _COSTLY and worn(subject):
+        return "skipped", (), "its turns have to be undone again and again: mend that first", ""
     try:
         faults = tuple(islice(check.run(subject), MOST_FAULTS))
     except Skip as skip:
         return "skipped", (), skip.why, check.lost if skip.lost is None else skip.lost
     except Raised as error:
-        faults = (replace(_fault_of(error.error), where=f"{error.where} ({error.place})"),)
+        faults = (replace(_fault_of(error.error), where=_at(error)),)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - boundary: what is checked may raise anything
         faults = (_fault_of(error),)
     return ("failed" if faults else "passed"), faults, "", ""
+
+
+_COSTLY = (
+    *(
+        check
+        for theme in (determinism, elsewhere, branching, records, junk, secrets, endings)
+        for check in theme.CHECKS
+    ),
+    *(gymnasium_face.env_checker, hosting.memory, rewards.after_the_end, rewards.verdicts),
+)
+"""Checks that play a great deal."""
+
+
+def _at(error: Raised) -> str:
+    return f"{error.where} ({error.place})" if error.place else error.where
 
 
 def _fault_of(error: BaseException) -> Fault:
@@ -200,7 +229,7 @@ def _begun(subject: Subject) -> Raised | None:
     What an environment does wrong when it is begun is left for the checks to tell.
 
     Returns:
-        What was raised where its worker process gave no answer in time.
+        What was raised where none of its tasks can be begun.
 
     Raises:
         UserError: It refuses its options, its data, or the split; or it cannot be made.
@@ -213,15 +242,18 @@ def _begun(subject: Subject) -> Raised | None:
     except (Exception, SystemExit) as error:
         where = Raised("", error).place
         raise ConfigError(f"{subject.name} cannot be made", why=f"{where}: {raised(error)}", fix="mend it") from error
-    try:
-        subject.episode(subject.ref).begin()
-    except Raised as error:
-        if isinstance(error.error, UserError):
-            raise error.error from None
-        cause = error.error.__cause__
-        silent = error if isinstance(cause, WorkerFailure) and cause.code == "step_timeout" else None
-    else:
-        silent = None
-    finally:
-        subject.tidy()
-    return silent
+    first: Raised | None = None
+    for ref in subject.refs:
+        try:
+            subject.episode(ref).begin()
+        except Raised as error:
+            if isinstance(error.error, UserError):
+                raise error.error from None
+            first = first or error
+            if _is_silent(error):
+                break
+        else:
+            return None
+        finally:
+            subject.tidy()
+    return first

@@ -37,6 +37,8 @@ class Effort:
     """Turns of a wandering player."""
     points: int
     """Turns of a play at which it is forked, saved and restored."""
+    branched: int
+    """Plays with which that is done, and that are played in other processes."""
     endings: int
     """Plays that are finished at several turns, in every way."""
     junk: int
@@ -47,14 +49,14 @@ class Effort:
     """Wandering players for each pair of scenarios that differ in a secret."""
 
 
-QUICK = Effort(tasks=2, walks=1, turns=16, points=2, endings=2, junk=200, twins=1, strolls=4)
-FULL = Effort(tasks=5, walks=3, turns=40, points=6, endings=8, junk=1000, twins=4, strolls=4)
+QUICK = Effort(tasks=2, walks=1, turns=16, points=2, branched=100, endings=2, junk=200, twins=1, strolls=4)
+FULL = Effort(tasks=5, walks=3, turns=40, points=6, branched=100, endings=8, junk=1000, twins=4, strolls=4)
 
 
 def slowed(effort: Effort) -> Effort:
     """Return less of everything, for what is played through another process."""
     turns, junk = min(effort.turns, 12), min(effort.junk, 60)
-    few = replace(effort, tasks=max(effort.tasks // 2, 1), walks=1, points=1, endings=1, twins=1, strolls=1)
+    few = replace(effort, tasks=max(effort.tasks // 2, 1), walks=1, points=1, branched=2, endings=1, twins=1, strolls=1)
     return replace(few, turns=turns, junk=junk)
 
 

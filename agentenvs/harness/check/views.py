@@ -24,8 +24,10 @@ def plays_on(subject: Subject) -> Iterator[Fault]:
     """Neither the oracle's actions nor a wanderer's make the environment raise."""
     for play in first_failure(subject):
         if play.broken is not None:
-            fix = f"mend {play.broken.place}; an action that cannot be done is an Outcome with valid=False"
-            yield Fault(f"the environment raises {raised(play.broken.error)}", play.broken.where, fix)
+            error, place = play.broken.error, play.broken.place
+            said = error.fix if isinstance(error, AgentEnvsError) else ""
+            fix = said or f"mend {place or 'it'}; an action that cannot be done is one with valid=False (Invalid)"
+            yield Fault(f"the environment raises {raised(error)}", play.broken.where, fix)
 
 
 @check("observations are within their bound")
@@ -78,17 +80,19 @@ def _malformed(turn: Turn) -> str | None:
 def legal_actions(subject: Subject) -> Iterator[Fault]:
     """Play some of the listed actions at some turns: none is invalid."""
     stream = subject.stream("legal")
+    returns = subject.spec.capabilities.recoverable  # what is not is played from its start, for real
     for play in plays(subject)[:_LEGAL_PLAYS]:
-        for turn in sorted({0, stream.below(len(play.turns))}):
+        like = play.turns if returns else None
+        for turn in sorted({0, stream.below(len(play.turns))}) if returns else (0,):
             episode = subject.episode(play.ref, traced=False, **subject.listing())
-            episode.play(play.actions[:turn], play.turns)
+            episode.play(play.actions[:turn], like)
             if episode.ended:
                 continue
             listed = list(episode.env.admissible() or ())
             stream.shuffle(listed)
             for action in listed[:_LEGAL_ACTIONS]:
                 other = subject.episode(play.ref, traced=False)
-                other.play(play.actions[:turn], play.turns)
+                other.play(play.actions[:turn], like)
                 if not other.step(action).valid:
                     yield Fault(
                         "an action listed as legal is invalid", other.where(), "list in _admissible() what _act() does"
