@@ -146,6 +146,11 @@ def next_steps(run: Run) -> list[tuple[str, str]]:
     steps = [("Check that the actions really lead there", f"agentenvs replay {run.folder}")]
     if not run.manifest.complete:
         steps.insert(0, ("The run is incomplete: these numbers are of the episodes that were started", ""))
+    if undone := said.get("undone"):
+        turns = "a turn was" if undone == 1 else f"{undone} turns were"
+        steps.insert(
+            0, (f"The environment failed: {turns} undone, and count as invalid; agentenvs check says more", "")
+        )
     lost = next((episode for episode in run.episodes if not episode["success"]), None)
     if lost is not None:
         play = f"agentenvs play {entry.env_id} --split {entry.split} --index {lost['index']}"

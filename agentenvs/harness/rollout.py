@@ -25,7 +25,7 @@ from agentenvs.core.playable import Playable
 from agentenvs.core.policy import Policy, Privileged
 from agentenvs.core.record import Record, parse_records
 from agentenvs.core.task import TaskRef
-from agentenvs.core.turn import StepResult
+from agentenvs.core.turn import FAILURES, StepResult
 from agentenvs.core.verdict import Ending, Verdict
 from agentenvs.harness.recording import Recorder, recorder
 from agentenvs.harness.stopping import PolicyStop
@@ -61,6 +61,8 @@ class EpisodeSummary:
     turns: int
     invalid: int
     """Turns whose action could not be parsed or done."""
+    undone: int = 0
+    """Those among them in which the environment failed, and not the player."""
     stopped: str | None = None
     """Why it was ended from outside the world without anybody's failure: a limit of the run or of the player."""
     error: str | None = None
@@ -270,6 +272,7 @@ class Rollout:
             episode_return=min(footer["return"], 0.0) if left else footer["return"],
             turns=footer["turns"],
             invalid=sum(not turn["valid"] for turn in record.turns),
+            undone=sum(turn["error"] in FAILURES for turn in record.turns),
             usage=_usage(self._policy),
             metrics=_counts(_asked(self._policy, "metrics", verdict)),
         )

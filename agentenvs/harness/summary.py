@@ -22,6 +22,7 @@ def summarize(episodes: Sequence[EpisodeSummary]) -> dict[str, JSON]:
         **_row(episodes),
         "endings": dict(sorted(Counter(episode.ending for episode in episodes).items())),
         "stopped": sum(episode.stopped is not None for episode in episodes),
+        "undone": sum(episode.undone for episode in episodes),
         "errors": sum(episode.error is not None for episode in episodes),
         "interval": "Wilson 95 %",
         "usage": _usage(episodes),
