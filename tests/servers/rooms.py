@@ -145,6 +145,8 @@ class Gate:
         while self.entered.acquire(blocking=False):  # what an earlier test has left
             pass
         self.opened.clear()
+        while self.entered.acquire(blocking=False):  # whoever came while the gate was open
+            pass
         try:
             yield
         finally:
