@@ -356,18 +356,14 @@ def test_a_turn_whose_client_goes_away_in_the_middle_is_played_once(url):
     assert (answer.json()["turn"], GATE.waits) == (1, waits + 1)
 
 
-def test_fifty_connections_at_once_play_one_turn(url):
-    session = _made(url)
-    path, body = _step(session, 1, "look")
+def test_fifty_connections_at_once_play_one_turn(monkeypatch):
+    monkeypatch.setattr(connection, "HEAD_SECONDS", 10.0)  # a busy machine may take longer than the others' 0.4 s
 
     def ask(_: int) -> bytes:
-        for _ in range(20):
-            answer = httpx.post(url + path, content=body, headers={"content-type": "application/json"})
-            if answer.status_code != 408:  # a busy machine sends a body later than these settings allow
-                break
-        return answer.content
+        return httpx.post(url + path, content=body, headers={"content-type": "application/json"}, timeout=60).content
 
-    with concurrent.futures.ThreadPoolExecutor(10) as pool:
+    with run.background(rooms.register()) as url, concurrent.futures.ThreadPoolExecutor(10) as pool:
+        path, body = _step(_made(url), 1, "look")
         assert len(set(pool.map(ask, range(50)))) == 1
 
 
