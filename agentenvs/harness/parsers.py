@@ -16,7 +16,10 @@ from dataclasses import dataclass
 from agentenvs.core.portable import exp, log
 
 LAST_CHARACTERS = 30
-"""What verl-agent plays of a reply without tags."""
+"""What verl-agent plays of a reply without tags in the household."""
+
+LAST_CHARACTERS_SHOP = 20
+"""The same in the web shop."""
 
 BLEU_THRESHOLD = 0.01
 """AgentBench plays the nearest admissible command where its score is above this."""
@@ -80,10 +83,36 @@ def verl_agent(text: str, admissible: Sequence[str] = ()) -> Parsed:
     The format is valid with both tags, both think tags in lower case, and no CJK character; whether the command is
     admissible is not looked at. Source: ``agent_system/environments/env_package/alfworld/projection.py``.
     """
+    return _verl_agent(text, LAST_CHARACTERS)
+
+
+def verl_agent_shop(text: str, admissible: Sequence[str] = ()) -> Parsed:
+    """Read as :func:`verl_agent` does; without both tags the last 20 characters are played.
+
+    Source: ``agent_system/environments/env_package/webshop/projection.py``.
+    """
+    return _verl_agent(text, LAST_CHARACTERS_SHOP)
+
+
+def boxed(text: str, admissible: Sequence[str] = ()) -> Parsed:
+    r"""Read what the last ``\boxed{…}`` holds, up to its closing brace."""
+    found = text.rpartition("\\boxed{")
+    if not found[1]:
+        return Parsed(None, "no_box")
+    depth, held = 1, ""
+    for letter in found[2]:
+        depth += (letter == "{") - (letter == "}")
+        if depth == 0:
+            return Parsed(held.strip()) if held.strip() else Parsed(None, "empty_action")
+        held += letter
+    return Parsed(None, "unclosed_box")
+
+
+def _verl_agent(text: str, last: int) -> Parsed:
     lowered = text.lower()
     start, end = lowered.find("<action>"), lowered.find("</action>")
     if start == -1 or end == -1:
-        return Parsed(lowered[-LAST_CHARACTERS:], "no_action_tags", repaired=True)
+        return Parsed(lowered[-last:], "no_action_tags", repaired=True)
     action = lowered[start + len("<action>") : end].strip()
     if "<think>" not in text or "</think>" not in text:
         return Parsed(action, "no_think_tags")
@@ -132,6 +161,8 @@ PARSERS: dict[str, Parser] = {
     "native": native,
     "react": react,
     "verl-agent": verl_agent,
+    "verl-agent-webshop": verl_agent_shop,
+    "boxed": boxed,
     "agentgym": agentgym,
     "agentbench": agentbench,
     "search-r1": search_r1,

@@ -273,11 +273,14 @@ def test_agentbench_counts_a_win_by_the_third_equal_output_as_lost() -> None:
     assert policy.metrics(Verdict(1.0, True))["protocol_return"] == 0.0
 
 
+HOUSEHOLDS = [name for name in protocol.names() if protocol.load(name).envs in ((), ("household",))]
+
 # ---- all -----------------------------------------------------------------------------------------------------------
 
 
-def test_there_are_six_protocols_and_native_is_first() -> None:
-    assert protocol.names() == ["native", "agentbench", "agentgym", "react", "search-r1", "verl-agent"]
+def test_native_is_the_first_of_all_protocols() -> None:
+    others = ["agentbench", "agentgym", "gem-webshop", "react", "search-r1", "verl-agent", "verl-agent-webshop"]
+    assert protocol.names() == ["native", *others]
 
 
 @pytest.mark.parametrize(
@@ -311,7 +314,7 @@ def test_the_digest_is_of_all_that_matters_and_of_nothing_else() -> None:
     assert base.model_copy(update={"title": "other"}).digest == base.digest
 
 
-@pytest.mark.parametrize("name", [name for name in protocol.names() if name != "search-r1"])
+@pytest.mark.parametrize("name", HOUSEHOLDS)
 @pytest.mark.parametrize("text", ["", "\ud800", "<action></action>", "x" * 50_000, "Action:\n\nAction:", "{seen} {0}"])
 def test_no_reply_breaks_an_episode(name: str, text: str) -> None:
     flip = iter([True, False] * 100)
