@@ -113,6 +113,9 @@ def test_there_is_no_stream_and_no_page_of_another_site(server):
     assert httpx.get(url, headers=_ACCEPT).status_code == 405
     foreign = httpx.post(url, json=INITIALIZE, headers={**_ACCEPT, "origin": "http://elsewhere.example"})
     assert foreign.json()["code"] == "origin_foreign"
+    for junk in (b"", b"{", b"[]", b"7"):
+        answer = httpx.post(url, content=junk, headers={**_ACCEPT, "content-type": "application/json"}, timeout=10)
+        assert answer.status_code == 400
     assert httpx.post(url, content=b"{" * 3_000_000, headers={"content-type": "application/json"}).status_code == 413
 
 

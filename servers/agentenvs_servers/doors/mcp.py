@@ -103,12 +103,13 @@ class Mcp:
             session.must_be_agents(episode)
         body = await bodies.read(call.receive, call.headers, self._hall.settings)
 
+        given = iter(({"type": "http.request", "body": body, "more_body": False},))
+
         async def receive() -> dict[str, Any]:
-            nonlocal body
-            given, body = body, b""
-            if not given:
-                await asyncio.Event().wait()  # the SDK looks out for a client that goes away; it may send its answer
-            return {"type": "http.request", "body": given, "more_body": False}
+            for message in given:
+                return message
+            await asyncio.Event().wait()  # the SDK looks out for a client that goes away; it may send its answer
+            return {"type": "http.disconnect"}
 
         _key.set(key or "")
         await self._manager.handle_request(call.scope, receive, call.send)

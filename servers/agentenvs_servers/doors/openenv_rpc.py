@@ -7,12 +7,14 @@ It is not the Model Context Protocol, whose transport begins with a handshake; t
 from __future__ import annotations
 
 import hmac
+import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from agentenvs_servers import bodies
 from agentenvs_servers.doors import openenv_forms, toolbox
 from agentenvs_servers.doors.seats import Seat, end
+from agentenvs_servers.failures import told
 from agentenvs_servers.hall import Hall
 from agentenvs_servers.keyring import Tenant
 from agentenvs_servers.problems import CATALOGUE, ProblemError
@@ -23,6 +25,8 @@ UNKNOWN_METHOD = -32601
 INVALID_PARAMS = -32602
 PARSE_ERROR = -32700
 SERVER_ERROR = -32000
+
+log = logging.getLogger("agentenvs.server")
 
 
 class RpcError(Exception):
@@ -68,6 +72,9 @@ class Rpc:
         except ProblemError as problem:
             self._hall.metrics.problems.add(problem.code)
             return {**form, "error": refusal(problem).form}
+        except Exception as error:  # noqa: BLE001 - boundary: nothing of a failure's words may reach a client
+            log.error("a message failed: %s", told(error))
+            return {**form, "error": refusal(ProblemError("internal")).form}
 
     async def read(self, data: bytes) -> dict[str, Any]:
         """Return the answer to a message that is not read yet."""
