@@ -208,8 +208,10 @@ class Desk:
             begun = batches.begin(self._hall, step)
             if begun is None:
                 return None
-            waiting = Waiting(frame, begun, request, began)
-            return self.ended(waiting) if begun.pending is None else waiting
+            if begun.pending is not None:
+                return Waiting(frame, begun, request, began)
+            begun.leave()
+            return self._told(frame, request, began, begun.answer)
         except ProblemError as problem:
             return self._told(frame, request, began, problem)
         except Exception as error:  # noqa: BLE001 - boundary: nothing of a failure's words may reach a client
@@ -217,12 +219,9 @@ class Desk:
 
     def ended(self, waiting: Waiting) -> bytes:
         """Return the answer to a turn that the journal has."""
-        try:
-            return self._told(waiting.frame, waiting.request, waiting.began, waiting.begun.body())
-        except ProblemError as problem:
-            return self._told(waiting.frame, waiting.request, waiting.began, problem)
-        finally:
-            waiting.begun.leave()
+        frame, begun, request, began = waiting
+        begun.leave()
+        return self._told(frame, request, began, begun.answer)
 
     async def settled(self, waiting: Waiting) -> bytes:
         """Return the answer to a turn that the journal has not taken, or not yet."""
@@ -263,7 +262,7 @@ class Desk:
             status = 201 if frame.op in _MAKING else 200
             answer = b'{"id":%d,"status":%d,"body":%b}' % (frame.id, status, said)
         took = perf_counter() - began
-        route = self._route(frame.op)
+        route = self._routes.get(frame.op) or self._route(frame.op)
         route.answered(status, took)
         if logs.access.isEnabledFor(logging.INFO):
             logs.told_of(request, route.name, status, took)
@@ -275,12 +274,10 @@ class Desk:
 
     def _route(self, op: str) -> Route:
         """Return the counters of an op; of one that is none, those of the unknown."""
-        route = self._routes.get(op)
-        if route is None:
-            name = op if op in self._ops else "(unknown)"
-            route = self._metrics.route(f"WS {name}", _DOORS.get(name))
-            if name == op:
-                self._routes[op] = route
+        name = op if op in self._ops else "(unknown)"
+        route = self._metrics.route(f"WS {name}", _DOORS.get(name))
+        if name == op:
+            self._routes[op] = route
         return route
 
     async def _step(self, fields: Fields) -> bytes:

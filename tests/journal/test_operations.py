@@ -278,3 +278,19 @@ def test_racing_workers_insert_each_turn_once(journal):
         return wins
 
     assert asyncio.run(main()) == [1] * 30
+
+
+@pytest.mark.parametrize("many", [3, 64, 65, 600])
+@pytest.mark.parametrize("odd", [None, (b"[1]", None), (None, "ValueError")], ids=["plain", "effects", "failed"])
+def test_a_group_of_any_size_keeps_what_it_was_given(journal, many, odd):
+    one = session("a")
+    make(journal, one)
+    rows = [turn(one, number) for number in range(1, many + 1)]
+    if odd is not None:
+        rows[1] = (*rows[1][:4], *odd, 1)
+    assert play(journal, *rows) == [True] * many
+    kept = call(journal, do.turns_after, "ep-1", 0)
+    assert [(row.turn, row.action, row.digest, row.effects, row.failed) for row in kept] == [row[1:6] for row in rows]
+    assert play(journal, *rows) == [True] * many  # ours already
+    others = [(*row[:6], 2) for row in rows]
+    assert play(journal, *others, turn(one, many + 1, 2)) == [False] * many + [True]
