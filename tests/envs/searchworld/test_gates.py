@@ -2,7 +2,7 @@
 
 import pytest
 
-from agentenvs.core.streams import Stream
+from agentenvs.core.streams import Stream, derive
 from agentenvs.core.task import TaskRef
 from agentenvs.envs.searchworld import holdings, propose, prove, shortcuts
 from agentenvs.envs.searchworld.env import SearchWorldEnv
@@ -11,16 +11,20 @@ from agentenvs.envs.searchworld.prove import GATES
 from agentenvs.envs.searchworld.spec import SPEC
 from agentenvs_scenarios.searchworld import programs
 from agentenvs_scenarios.searchworld.answers import holds, normalise
+from agentenvs_scenarios.searchworld.ladder import deck
 from agentenvs_scenarios.searchworld.questions import Draft, Sampler
 
 HELD = holdings.universe(SPEC, Place("train", 0, 500), None)
 
 
-def proved(count, universes=1, people=500, difficulty="mixed"):
+def proved(count, universes=1, people=500):
+    """Yield questions about some universes, so many about each, dealt from decks of their own."""
     for number in range(universes):
-        for index in range(count):
-            made = propose.proposal(SPEC, "train", 300 * number + index, people, difficulty, None)
-            yield made, holdings.universe(SPEC, propose.place_of("train", 300 * number + index, people)[0], None)
+        place = Place("train", number, people)
+        held, key = holdings.universe(SPEC, place, None), holdings.universe_key(place)
+        cards = [card for turn in range(2) for card in deck(derive(key, f"gates/{turn}"), "mixed")]
+        for index, card in enumerate(cards[:count]):
+            yield propose.propose(held, held.shelf, derive(key, f"gates/question/{index}"), card, "train"), held
 
 
 def look_over(made, held):
@@ -47,11 +51,13 @@ def test_questions_pass_every_gate():
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_twenty_universes_of_five_hundred_questions_pass_every_gate():
-    kinds = set()
+    cells, libraries = set(), {}
     for made, held in proved(500, universes=20, people=5000):
         look_over(made, held)
-        kinds.add((made.card.kind, made.card.hops))
-    assert len(kinds) > 100
+        cells.add((made.card.kind, made.card.hops))
+        libraries[held.library.digest] = libraries.get(held.library.digest, 0) + 1
+    assert len(cells) > 100
+    assert list(libraries.values()) == [500] * 20
 
 
 def drafted(kind, hops, number=0):
