@@ -25,7 +25,7 @@ from agentenvs.harness.policies import resolve  # noqa: E402
 from agentenvs.harness.rollout import play  # noqa: E402
 from tests.envs.fixtures import register_fixtures  # noqa: E402
 
-SLUGS = ("household", "searchworld", "ledger", "slow_tool", "clerk")
+SLUGS = ("household", "searchworld", "webshop", "ledger", "slow_tool", "clerk")
 SPLITS = {"household": {"builtin": "", "train": "generated-"}}
 """Split -> prefix in file names, where it is not the default split alone."""
 
@@ -50,6 +50,16 @@ WALKS: dict[str, list[Any]] = {
         "<think>Hm.</think><search>the purse of somebody</search>",
         "read: no such article",
         "answer: Nobody; Somebody",
+    ],
+    "webshop": [
+        *_JUNK,
+        "search[desk lamp]",
+        "click[next >]",
+        {"tool": "click", "arguments": {"label": "< prev"}},
+        "click[back to search]",
+        {"tool": "search", "arguments": {"query": "<q> table lamp"}},
+        {"tool": "buy", "arguments": {}},
+        "click[nothing there]",
     ],
     "ledger": [
         *_JUNK,
