@@ -31,7 +31,7 @@ B: Final = 0.4
 """BM25 as the original's engine has it."""
 
 INDEX: Final = "search.bm25"
-INDEX_FORMAT: Final = 1
+INDEX_FORMAT: Final = 2
 TABLE: Final = "nouns.json"
 TAGGER: Final = "spacy-3.8/en_core_web_sm"
 

@@ -204,5 +204,5 @@ def range_tag(low: int, high: int) -> str:
 def search_text(product: Product) -> str:
     """Return the text a search looks at: title, description, first bullet, options; lower-case."""
     first = product.bullets[0] if product.bullets else ""
-    chosen = ", and ".join(f"{group.name}: {value}" for group in product.options for value in group.values)
+    chosen = ", and ".join(f"{group.name}: {', '.join(group.values)}" for group in product.options)
     return f"{product.title} {product.description} {first} {chosen}".lower()

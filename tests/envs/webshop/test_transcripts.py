@@ -84,10 +84,10 @@ def test_goals_stand_in_the_originals_order(folder):
 
 
 def test_our_own_search_finds_what_theirs_found(folder):
-    """State the overlap, as promised: the first ten products of each recorded search, as sets."""
+    """Hold the overlap that the card states: 99 % of the first ten, the same first one, 62 % in the same order."""
     shop, _ = shops.loaded_shop(folder, None)
     search = shops.search_of(shop)
-    shared = total = equal = 0
+    shared = total = equal = first = searches = 0
     for episode in recorded.recording()["episodes"]:
         for step in episode["ep"][1:]:
             if step["action"].startswith("search[") and " [SEP] Page 1 (" in step["obs"]:
@@ -95,9 +95,11 @@ def test_our_own_search_finds_what_theirs_found(folder):
                 query = step["action"].partition("[")[2].rpartition("]")[0].lower()
                 ours = [shop.product(index).id for index in search(query)[:10]]
                 shared, total = shared + len(set(ours) & set(theirs)), total + len(theirs)
-                equal += ours == theirs
-    assert shared >= 0.97 * total
-    assert equal > 0
+                equal, first, searches = equal + (ours == theirs), first + (ours[:1] == theirs[:1]), searches + 1
+    assert searches == 152
+    assert shared >= 0.985 * total
+    assert equal >= 0.6 * searches
+    assert first == searches
 
 
 @pytest.mark.parametrize("profile", ["compat", "native"])
