@@ -64,7 +64,9 @@ def check(
         else:
             spec = spec_of(target, env)
             options = making.with_data(spec, making.parse_options(option, spec), data)
-            report = check_env(target, quick=quick, options=options, split=split, env=env, progress=progress)
+            report = check_env(
+                target, quick=quick, options=options, split=split, env=env, ahead=True, progress=progress
+            )
             if openenv:
                 grades = _judged(report, out, subject_of(target, options, quick=quick, split=split, env=env))
     if as_json:

@@ -75,8 +75,20 @@ class Spins(Guest):
             pass
 
 
-def _guest(plain: type[Guest], **limits: float) -> type[Simple]:
-    promised = Capabilities(execution="process", **{"step_seconds": 5.0, "memory_mb": 300, **limits})
+class Careless(Crashes):
+    """Does not say that it may crash."""
+
+
+class Frozen(Guest):
+    """Never begins, and does not say so."""
+
+    def reset(self, task):
+        while True:
+            time.sleep(1)
+
+
+def _guest(plain: type[Guest], **limits: float | str) -> type[Simple]:
+    promised = Capabilities(**{"execution": "process", "step_seconds": 5.0, "memory_mb": 300, **limits})
     made = world(f"guests/{plain.__name__}-v0", steps=9, capabilities=promised)(plain)
     globals()[f"World{plain.__name__}"] = made
     object.__setattr__(made.spec, "entry_point", f"{__name__}:World{plain.__name__}")
@@ -89,5 +101,7 @@ GUESTS = {
     "crashes": _guest(Crashes),
     "lies": _guest(Lies),
     "grows": _guest(Grows),
+    "careless": _guest(Careless, execution="inline"),
+    "frozen": _guest(Frozen, execution="inline"),
     "spins": _guest(Spins, step_seconds=60.0, cpu_seconds=1.0),
 }

@@ -9,10 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 import agentenvs
-from agentenvs.core import registry
+from agentenvs.core import hosting, registry
 from agentenvs.harness.check import check_env
 from agentenvs.harness.report import next_steps, read_run
 from agentenvs.harness.run import RunConfig, evaluate
+from tests.check.broken.sound import Boxes
 from tests.check.guests import GUESTS
 from tests.client.servers import serving
 from tests.envs.fixtures import register_fixtures
@@ -42,6 +43,20 @@ def test_the_report_says_so(name):
     assert check in [finding.check for finding in report.failures], str(report)
     assert said in str(report)
     assert {use.answer for use in report.uses if use.purpose == "ranked boards"} == {"no"}
+
+
+@pytest.mark.parametrize(("name", "said"), [("careless", "a turn took its process down"), ("frozen", "it overran")])
+def test_one_that_would_take_the_check_with_it_is_tried_in_a_worker_first(name, said, monkeypatch):
+    monkeypatch.setattr(hosting, "CALL_SECONDS", 2.0)
+    report = check_env(GUESTS[name], quick=True, ahead=True)
+    assert [finding.check for finding in report.failures] == ["undone"]
+    assert said in str(report)
+    assert {use.answer for use in report.uses} == {"no"}
+
+
+def test_a_sound_one_is_none_the_worse_for_being_tried_first():
+    report = check_env(Boxes, quick=True, ahead=True)
+    assert report.passed, str(report)
 
 
 def test_an_evaluation_says_that_the_environment_failed(monkeypatch, tmp_path):

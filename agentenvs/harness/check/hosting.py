@@ -14,8 +14,8 @@ from agentenvs.core.canon import canonical
 from agentenvs.core.environment import Environment
 from agentenvs.core.hosting import Hosted
 from agentenvs.core.limits import resident_bytes
-from agentenvs.harness.check.findings import UNDONE, Fault, Sight, Skip, check, short
-from agentenvs.harness.check.plays import Play, plays
+from agentenvs.harness.check.findings import UNDONE, Fault, Sight, Skip, check
+from agentenvs.harness.check.plays import Play, plays, where_of
 from agentenvs.harness.check.subject import Subject
 
 WINDOW = 4
@@ -35,9 +35,8 @@ def undone(subject: Subject) -> Iterator[Fault]:
         for number, turn in enumerate(play.turns[1:], start=1):
             if turn.error in UNDONE:
                 seen[turn.error] += 1
-                said = short(play.actions[number - 1], 80)
                 why.setdefault(turn.error, turn.failure)
-                where.setdefault(turn.error, f"{play.ref.split}/{play.ref.index} ({play.who}), turn {number}: {said}")
+                where.setdefault(turn.error, where_of(play, number))
     for code, count in sorted(seen.items()):
         times = "once" if count == 1 else f"{count} times"
         yield Fault(

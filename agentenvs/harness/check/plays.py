@@ -19,7 +19,7 @@ from agentenvs.core.spec import ToolSpec
 from agentenvs.core.streams import Stream
 from agentenvs.core.task import TaskRef
 from agentenvs.harness.check.episodes import Episode, Raised, Turn
-from agentenvs.harness.check.findings import UNDONE, Sight, Skip
+from agentenvs.harness.check.findings import UNDONE, Sight, Skip, short
 from agentenvs.harness.check.subject import Subject
 from agentenvs.harness.policies import resolve, wanted_options
 from agentenvs.harness.rollout import Episode as Rolled
@@ -31,9 +31,6 @@ MOST_TURNS = 5_000
 
 LONGEST = 400
 """Turns of an oracle's play that are kept."""
-
-MOST_UNDONE = 3
-"""Undone turns after which no more plays are made: each costs its time, and they say enough."""
 
 _NONSENSE: tuple[Any, ...] = ("", "nonsense", {"no": "action"}, {"tool": "no_such_tool", "arguments": {}}, None)
 
@@ -61,17 +58,25 @@ def plays(subject: Subject) -> list[Play]:
     Raises:
         Skip: No task could be begun.
     """
-    found: list[Play] = subject.once("plays", lambda: list(_plays(subject)))
-    begun = [play for play in found if play.turns]
+    begun = [play for play in played(subject) if play.turns]
     if not begun:
         raise Skip("no task can be begun", "")
     return begun
 
 
+def played(subject: Subject) -> list[Play]:
+    """Return the plays of a subject, also those of tasks that could not be begun."""
+    return subject.once("plays", lambda: list(_plays(subject)))
+
+
 def first_failure(subject: Subject) -> Iterator[Play]:
     """Yield the plays in which the environment raised."""
-    found: list[Play] = subject.once("plays", lambda: list(_plays(subject)))
-    yield from (play for play in found if play.broken is not None)
+    yield from (play for play in played(subject) if play.broken is not None)
+
+
+def where_of(play: Play, number: int) -> str:
+    """Return task, player, turn and action of a turn, for a message."""
+    return f"{play.ref.split}/{play.ref.index} ({play.who}), turn {number}: {short(play.actions[number - 1], 80)}"
 
 
 def rolled(subject: Subject, name: str, ref: TaskRef) -> Rolled:
@@ -97,15 +102,14 @@ def rolled_by(subject: Subject, policy: Policy, ref: TaskRef) -> Rolled:
     def enough() -> bool:
         code = getattr(env, "last_valid", (True, None))[1]  # one behind a wire does not say
         undone.extend([code] if code in UNDONE else [])
-        return len(undone) >= MOST_UNDONE or next(turns, None) is None
+        return len(undone) >= subject.patience or next(turns, None) is None
 
     return roll(env, policy, ref, stop=enough)
 
 
 def worn(subject: Subject) -> bool:
     """Whether turns had to be undone again and again, so that it is no use to try more."""
-    found: list[Play] = subject.once("plays", lambda: list(_plays(subject)))
-    return sum(_undone(play) for play in found) >= MOST_UNDONE
+    return sum(_undone(play) for play in played(subject)) >= subject.patience
 
 
 def _undone(play: Play) -> int:
@@ -119,7 +123,7 @@ def _plays(subject: Subject) -> Iterator[Play]:
         for play in _of_task(subject, ref, known):
             undone += _undone(play)
             yield play
-            if undone >= MOST_UNDONE:
+            if undone >= subject.patience:
                 return
         subject.tidy()
 
@@ -152,7 +156,8 @@ def _watched(subject: Subject, who: str, ref: TaskRef, said: Callable[[Episode],
         episode.begin()
         for action in said(episode):
             episode.step(action)
-            if episode.ended:
+            undone = sum(turn.error in UNDONE for turn in episode.turns)
+            if episode.ended or undone >= subject.patience:
                 break
         subject.complete(episode)
     except Raised as error:

@@ -28,6 +28,7 @@ from agentenvs.harness.check import (
     secrets,
     views,
 )
+from agentenvs.harness.check.ahead import harm
 from agentenvs.harness.check.episodes import Raised
 from agentenvs.harness.check.findings import MOST_FAULTS, Check, Fault, Finding, Skip, raised
 from agentenvs.harness.check.local import Local, of_class, of_id
@@ -69,6 +70,7 @@ def check_env(
     env: str | None = None,
     token: str | None = None,
     transport: httpx.BaseTransport | None = None,
+    ahead: bool = False,
     progress: Progress = lambda done, total, failed: None,
 ) -> Report:
     """Check an environment against the contract: what its spec declares is tested, and what it does not is told.
@@ -82,6 +84,8 @@ def check_env(
         env: Which environment of a server; its only one otherwise.
         token: What a server asks of its clients; the environment variable ``AGENTENVS_TOKEN`` otherwise.
         transport: What carries the requests to a server instead of a connection.
+        ahead: Play it in a worker process first: one that hangs, or takes its process down, and does not declare so,
+            would take the check with it.
         progress: Called after each check.
 
     Raises:
@@ -90,13 +94,17 @@ def check_env(
     """
     subject = subject_of(target, options, quick=quick, split=split, env=env, token=token, transport=transport)
     try:
-        never = _begun(subject)
-        findings = []
+        fault = harm(subject) if ahead else None
+        never = _begun(subject) if fault is None else None
+        findings: list[Finding] = []
         for number, check in enumerate(CHECKS, start=1):
-            findings.append(_unbegun(check, subject, never) if never is not None else made(check, subject))
+            if fault is not None:
+                findings.append(_harmed(check, fault))
+            else:
+                findings.append(_unbegun(check, subject, never) if never is not None else made(check, subject))
             subject.tidy()
             progress(number, len(CHECKS), sum(finding.status == "failed" for finding in findings))
-        tasks = tuple(f"{ref.split}/{ref.index}" for ref in subject.refs)
+        tasks = () if fault is not None else tuple(f"{ref.split}/{ref.index}" for ref in subject.refs)
         return Report(subject.name, subject.spec, quick, tasks, tuple(findings))
     finally:
         subject.end()
@@ -163,6 +171,13 @@ def made(check: Check, subject: Subject) -> Finding:
     status, faults, why, lost = _outcome(check, subject)
     seconds = time.monotonic() - started
     return Finding(check.name, check.theme, check.title, status, faults, why, lost, check.promise, seconds)  # type: ignore[arg-type]
+
+
+def _harmed(check: Check, fault: Fault) -> Finding:
+    """Return what comes of a check where the environment would take this process with it."""
+    if check is hosting.undone:
+        return Finding(check.name, check.theme, check.title, "failed", (fault,))
+    return Finding(check.name, check.theme, check.title, "skipped", why="it would take the check with it")
 
 
 def _unbegun(check: Check, subject: Subject, never: Raised) -> Finding:

@@ -75,6 +75,8 @@ class Subject(ABC):
     """What can be seen of it."""
     unseen: Mapping[Sight, str] = {}
     """Why something cannot be seen, where that needs saying."""
+    patience = 3
+    """Undone turns after which no more is played: each costs its time, and they say enough."""
     feeds = True
     """Whether effects can be fed back, so that plays with effects can be compared."""
 
