@@ -180,7 +180,8 @@ class Foreign(Environment):
         self.world = Visit([])
         form = self._replied(lambda: self._began())
         if "failed" in form:
-            raise ContractError(f"{self.spec.id} cannot begin an episode", why=form["failed"])
+            fix = "see to the other side: the environment that is wrapped, or its server"
+            raise ContractError(f"{self.spec.id} cannot begin an episode", why=form["failed"], fix=fix)
         self.world.key = digest(["begin", form])[:32]
         return self.words(form["shown"])
 

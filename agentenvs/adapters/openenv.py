@@ -62,7 +62,7 @@ class OpenEnvEngine:
         try:
             return self._begun(seed)
         except _Full as error:
-            raise EngineError("the OpenEnv server takes no more sessions") from error
+            raise EngineError("the OpenEnv server takes no more sessions: raise max_concurrent_envs there") from error
 
     def _begun(self, seed: int) -> Reply:
         self.close()
