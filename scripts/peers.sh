@@ -1,6 +1,7 @@
 #!/bin/sh
 # Installs the software of others that tests play with, each in an environment of its own, since most cannot share one:
 #     scripts/peers.sh FOLDER [NAME ...]
+# Without names: those that CI plays with. torch and what needs it is made where it is named; `all` names every one.
 # Prints the lines that tell tests where they are: eval "$(scripts/peers.sh .venvs/peers)"
 # PYTHON names the interpreter, 3.11 by default where there is one. uv installs in seconds what takes pip minutes.
 set -eu
@@ -15,11 +16,23 @@ openenv      AGENTENVS_PEER_PYTHON       openenv==0.10.0
 openenv-core AGENTENVS_PEER_OPENENV_CORE openenv-core==0.3.0
 openreward   AGENTENVS_PEER_ORS          openreward==0.1.167
 mcp          AGENTENVS_PEER_MCP          mcp>=2,<3
+verifiers    AGENTENVS_PEER_VERIFIERS    -e . verifiers==0.4.0 uv
+verifiers-03 AGENTENVS_PEER_VERIFIERS_03 -e . verifiers==0.3.0
+inspect      AGENTENVS_PEER_INSPECT      -e . inspect-ai==0.3.285 openai
+skyrl-gym    AGENTENVS_PEER_SKYRL        -e . skyrl-gym==0.4.0
+gem          AGENTENVS_PEER_GEM          -e . gem-llm==0.1.0
+trl          AGENTENVS_PEER_TRL          -e . torch==2.13.0 trl==1.16.0 openreward==0.1.167 jmespath
+tinker       AGENTENVS_PEER_TINKER       -e . torch==2.13.0 tinker-cookbook==0.5.8
+verl         AGENTENVS_PEER_VERL         -e . torch==2.13.0 verl==0.9.1
 '
 
+[ $# -gt 0 ] || set -- openenv openenv-core openreward mcp verifiers inspect
 mkdir -p "$folder"
 folder=$(cd "$folder" && pwd)
 
+cd "$(dirname "$0")/.."
+# What pip finds wheels by, uv finds them by; all environments share the files of its cache, so there is one torch.
+export UV_FIND_LINKS="${UV_FIND_LINKS:-${PIP_FIND_LINKS:-}}"
 uv=$(command -v uv || echo "$folder/uv/bin/uv")
 if ! [ -x "$uv" ]; then
     "$python" -m venv "$folder/uv" >&2
@@ -28,7 +41,7 @@ fi
 
 printf '%s\n' "$table" | while read -r name variable packages; do
     [ -n "$name" ] || continue
-    if [ $# -gt 0 ]; then case " $* " in *" $name "*) ;; *) continue ;; esac; fi
+    case " $* " in *" $name "* | *" all "*) ;; *) continue ;; esac
     venv=$folder/$name
     if [ "$(cat "$venv/.installed" 2>/dev/null)" != "$packages" ]; then
         printf 'installing %s\n' "$packages" >&2

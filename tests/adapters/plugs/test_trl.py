@@ -32,12 +32,14 @@ def test_two_steps_of_grpo(tmp_path, server, served):
     python = peer(PYTHON, "trl 1.16 and torch")
     calls = [*map(call, script("household", "dev", 0)), {"name": "look", "arguments": {}}, None]
     said = run(python, SCRIPT, "household", "dev", server if served else "", json.dumps(calls), cwd=tmp_path)
-    first, rewards = json.loads(said.splitlines()[-4])[0], json.loads(said.splitlines()[-2])["rewards"]
+    logs, rewards = json.loads(said.splitlines()[-4]), json.loads(said.splitlines()[-2])["rewards"]
     assert "trained" in said
-    assert set(rewards) <= {0.0, 1.0}
-    assert first["tools/call_frequency"] == len(calls) - 1
-    # Half of the rollouts end with the seventh call: the eighth of those is refused, and told to the model as an error.
-    assert 0 < first["tools/failure_frequency"] < 1
+    assert sorted(rewards) == [0.0, 0.0, 1.0, 1.0]
+    for line in logs:
+        assert line["tools/call_frequency"] == len(calls) - 1
+        assert line["rewards/Watched/mean"] == 0.5
+        # The group that wins with the seventh call is refused the eighth.
+        assert line["tools/failure_frequency"] == pytest.approx(1 / 2 / (len(calls) - 1))
 
 
 @pytest.mark.peer

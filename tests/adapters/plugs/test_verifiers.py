@@ -52,13 +52,11 @@ def test_vf_eval_plays_and_scores(tmp_path, model, lines, server, served):
 LEGACY = "AGENTENVS_PEER_VERIFIERS_03"
 
 
-@pytest.mark.parametrize("served", [False, True], ids=["in process", "by URL"])
-def test_vf_eval_of_the_older_interface_plays_and_scores(tmp_path, model, lines, server, served):
+def test_vf_eval_of_the_older_interface_plays_and_scores(tmp_path, model, lines, server):
     python = peer(LEGACY, "verifiers 0.3")
     (tmp_path / "household_old.py").write_text(printed("python", 1))
     words = shlex.split(printed("bash", 1).replace("http://127.0.0.1:9000/v1", model(lines)))
-    if served:
-        words[words.index("-a") + 1] = json.dumps({"count": 1, "url": server, "split": "dev"})
+    words[words.index("-a") + 1] = json.dumps({"count": 1, "url": server, "split": "dev"})
     run(python.parent / words[0], *words[1:], "-d", "-s", "-o", tmp_path / "out", cwd=tmp_path, MY_KEY="none")
     (found,) = (tmp_path / "out").rglob("results.jsonl")
     results = [json.loads(line) for line in found.read_text().splitlines()]

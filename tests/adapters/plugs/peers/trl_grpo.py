@@ -75,7 +75,7 @@ with tempfile.TemporaryDirectory() as folder:
         max_completion_length=6000, max_tool_calling_iterations=len(CALLS), report_to=[], save_strategy="no",
         logging_steps=1, learning_rate=1e-3, beta=0.0, gradient_checkpointing=False, disable_tqdm=True,
     )  # fmt: skip
-    rows = dataset(ENV, SPLIT, 0, 4, url=URL)
+    rows = dataset(ENV, SPLIT, 0, 2, url=URL)
     before = [weight.detach().clone() for weight in policy.parameters()]
     trainer = Scripted(
         model=policy, processing_class=words, args=settings, train_dataset=rows, environment_factory=Watched
