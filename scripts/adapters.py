@@ -46,7 +46,7 @@ ROWS: Mapping[str, Row] = {
         {"gymnasium": ""},
         ("tests/core/test_gym.py", "tests/core/test_vector.py"),
         "its checker of environments; its vector interface",
-        "`valid` in `info`; `last_trace` of the environment has all",
+        "`invalid` in `info`; `last_trace` of the environment has all",
     ),
     "openenv": Row(
         "OpenEnv",
@@ -120,6 +120,14 @@ ROWS: Mapping[str, Row] = {
         "its rollout of a group, with a scripted sampler",
         "`metrics` and `logs` of a step",
     ),
+    "verl": Row(
+        "verl",
+        "verl.md",
+        {"verl": "verl"},
+        ("tests/adapters/plugs/test_verl.py",),
+        "its making of an `AgentLoopBase` and of its tokens, with a stub server",
+        "`extra_fields` of the output",
+    ),
     "verl-agent": Row(
         "verl-agent (GiGPO)",
         "verl-agent.md",
@@ -150,10 +158,9 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--only", nargs="*", choices=list(ROWS), default=list(ROWS))
     chosen = parser.parse_args().only
+    played = {name: _play(row) for name, row in ROWS.items() if name in chosen}
     old = _old_lines()
-    lines = [
-        _play(row) if name in chosen else old.get(row.title, _line(row, "", "not played")) for name, row in ROWS.items()
-    ]
+    lines = [played.get(name) or old.get(row.title) or _line(row, "", "not played") for name, row in ROWS.items()]
     PAGE.write_text(_HEAD + "".join(lines) + _TAIL, encoding="utf-8")
     if any("FAILED" in line for line in lines):
         sys.exit(1)

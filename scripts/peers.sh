@@ -23,7 +23,7 @@ skyrl-gym    AGENTENVS_PEER_SKYRL        -e . skyrl-gym==0.4.0
 gem          AGENTENVS_PEER_GEM          -e . gem-llm==0.1.0
 trl          AGENTENVS_PEER_TRL          -e . torch==2.13.0 trl==1.16.0 openreward==0.1.167 jmespath
 tinker       AGENTENVS_PEER_TINKER       -e . torch==2.13.0 tinker-cookbook==0.5.8
-verl         AGENTENVS_PEER_VERL         -e . torch==2.13.0 verl==0.9.1 faiss-cpu sentence-transformers openai
+verl         AGENTENVS_PEER_VERL         -e . torch==2.13.0 verl==0.9.1 faiss-cpu sentence-transformers openai cachetools
 '
 
 [ $# -gt 0 ] || set -- openenv openenv-core openreward mcp verifiers inspect
