@@ -8,13 +8,13 @@ ever, the most well-formed way of doing nothing, and earns exactly 0.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
+from agentenvs.core.anchors import Idle, Random
 from agentenvs.core.errors import PolicyError
 from agentenvs.core.observation import Observation
 from agentenvs.core.policy import Policy, Privileged
 from agentenvs.core.spec import EnvSpec
-from agentenvs.core.streams import Stream, scenario_key
 from agentenvs.core.task import Task
 from agentenvs.envs.household.actions import command_text
 from agentenvs.envs.household.layout import Layout
@@ -62,41 +62,6 @@ class Oracle(Privileged):
         return command
 
 
-class Random:
-    """Draws among the admissible commands, all equally likely, from a stream of the task's own."""
-
-    wants: ClassVar[Mapping[str, Any]] = {"admissible": True}
-
-    def reset(self, spec: EnvSpec, task: Task) -> None:
-        """Seed the draw, so that a run can be made again."""
-        self._stream = Stream(scenario_key(spec.slug, task.ref.split, task.ref.index), "player.random")
-
-    def act(self, observation: Observation) -> str:
-        """Return one of the admissible commands.
-
-        Raises:
-            PolicyError: They are not listed.
-        """
-        if not observation.admissible:
-            raise PolicyError(
-                "the random player needs the admissible commands",
-                why="it draws among them, and the environment does not list them",
-                fix="make the environment with the option admissible=true",
-            )
-        return self._stream.choice(observation.admissible)
-
-
-class NoOp:
-    """Looks around, for ever."""
-
-    def reset(self, spec: EnvSpec, task: Task) -> None:
-        """Do nothing."""
-
-    def act(self, observation: Observation) -> str:
-        """Return ``look``."""
-        return _IDLE
-
-
 def oracle() -> Policy:
     """Return a player that sees the scenario and plays a shortest solution."""
     return Oracle()
@@ -119,4 +84,4 @@ def random() -> Policy:
 
 def noop() -> Policy:
     """Return the player that does nothing."""
-    return NoOp()
+    return Idle(_IDLE)

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
+from agentenvs.core.anchors import Idle
 from agentenvs.core.observation import Observation
 from agentenvs.core.policy import Policy, Privileged
 from agentenvs.core.spec import EnvSpec
@@ -119,17 +120,6 @@ def _short(sentence: str) -> str:
     return sentence.replace("<", " ").replace(">", " ")
 
 
-class NoOp:
-    """Searches for nothing in particular, for ever."""
-
-    def reset(self, spec: EnvSpec, task: Task) -> None:
-        """Do nothing."""
-
-    def act(self, observation: Observation) -> Any:
-        """Return a search that tells nothing."""
-        return _call("search", query="nothing")
-
-
 def oracle() -> Policy:
     """Return a player that sees the scenario, reads the evidence and answers."""
     return Oracle()
@@ -162,4 +152,4 @@ def random() -> Policy:
 
 def noop() -> Policy:
     """Return the player that does nothing."""
-    return NoOp()
+    return Idle(_call("search", query="nothing"))

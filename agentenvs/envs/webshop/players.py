@@ -12,11 +12,11 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
+from agentenvs.core.anchors import Idle, Random
 from agentenvs.core.errors import PolicyError
 from agentenvs.core.observation import Observation
 from agentenvs.core.policy import Policy, Privileged
 from agentenvs.core.spec import EnvSpec
-from agentenvs.core.streams import Stream, scenario_key
 from agentenvs.core.task import Task
 from agentenvs.envs.webshop.prove import title_query
 from agentenvs_scenarios.webshop.model import Scenario, Want
@@ -189,41 +189,6 @@ def click(label: str) -> Any:
     return f"click[{label}]"
 
 
-class Random:
-    """Draws among the admissible commands, all equally likely, from a stream of the task's own."""
-
-    wants: ClassVar[Mapping[str, Any]] = {"admissible": True}
-
-    def reset(self, spec: EnvSpec, task: Task) -> None:
-        """Seed the draw, so that a run can be made again."""
-        self._stream = Stream(scenario_key(spec.slug, task.ref.split, task.ref.index), "player.random")
-
-    def act(self, observation: Observation) -> str:
-        """Return one of the admissible commands.
-
-        Raises:
-            PolicyError: They are not listed.
-        """
-        if not observation.admissible:
-            raise PolicyError(
-                "the random player needs the admissible commands",
-                why="it draws among them, and the environment does not list them",
-                fix="make the environment with the option admissible=true",
-            )
-        return self._stream.choice(observation.admissible)
-
-
-class NoOp:
-    """Says what does nothing, for ever."""
-
-    def reset(self, spec: EnvSpec, task: Task) -> None:
-        """Do nothing."""
-
-    def act(self, observation: Observation) -> str:
-        """Return a click on nothing."""
-        return _IDLE
-
-
 def oracle() -> Policy:
     """Return a player that sees the goal and goes straight to it."""
     return Oracle()
@@ -251,4 +216,4 @@ def random() -> Policy:
 
 def noop() -> Policy:
     """Return the player that does nothing."""
-    return NoOp()
+    return Idle(_IDLE)
