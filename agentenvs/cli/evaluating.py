@@ -59,7 +59,7 @@ def add_to(app: typer.Typer) -> None:
         "eval household --policy exec:'python my_agent.py' --concurrency 4 --episode-seconds 600",
         "eval household --policy openai --model m --base-url http://localhost:8000/v1 --protocol react",
     )
-    app.command("eval", epilog=shown)(evaluate)
+    app.command("eval", epilog=shown)(modelling.with_model(evaluate))
     shown = arguments.examples("compare runs/demo/* --report runs/demo/report.html", "compare runs/a runs/b --json")
     app.command("compare", epilog=shown)(compare)
 
@@ -81,29 +81,12 @@ def evaluate(
         typer.Option(help="What a policy that learns in a stream sees of the reward."),
     ] = "none",
     episode_seconds: Annotated[float | None, typer.Option(help="Wall limit of an episode.")] = None,
-    model: modelling.Model = None,
-    base_url: modelling.BaseUrl = None,
-    api_key_env: modelling.KeyEnv = None,
-    protocol: modelling.Protocol = "native",
-    history: modelling.History = None,
-    tools: modelling.Tools = None,
-    temperature: modelling.Temperature = None,
-    top_p: modelling.TopP = None,
-    max_tokens: modelling.MaxTokens = None,
-    model_seed: modelling.Seed = None,
-    timeout: modelling.Timeout = None,
-    retries: modelling.Retries = None,
-    max_calls: modelling.MaxCalls = None,
-    examples: modelling.Examples = None,
-    price_in: modelling.PriceIn = None,
-    price_out: modelling.PriceOut = None,
-    price_cached: modelling.PriceCached = None,
-    extra: modelling.Extra = None,
     fail_under: _FailUnder = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be played, and stop.")] = False,
     as_json: arguments.Json = False,
     quiet: arguments.Quiet = False,
     no_color: arguments.NoColor = False,
+    **model: Any,
 ) -> None:
     """Play a policy over a split; leaves a run folder with records, numbers and a report.
 
@@ -113,7 +96,7 @@ def evaluate(
     from agentenvs.harness.stage import Stage
 
     stage = Stage(env, url)
-    settings, protocol_options = _model(stage.spec, policy, locals())
+    settings, protocol_options = _model(stage.spec, policy, model)
     options = {**protocol_options, **making.with_data(stage.spec, making.parse_options(option, stage.spec), data)}
     config = run.RunConfig(
         env=env,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
@@ -18,13 +20,6 @@ def _option(flag: str, text: str) -> Any:
     return typer.Option(flag, help=text, rich_help_panel=_PANEL)
 
 
-Model: TypeAlias = Annotated[str | None, _option("--model", "Name of the model, as the endpoint spells it.")]
-BaseUrl: TypeAlias = Annotated[
-    str | None, _option("--base-url", "Endpoint up to /v1; OPENAI_BASE_URL, or OpenAI's own, otherwise.")
-]
-KeyEnv: TypeAlias = Annotated[
-    str | None, _option("--api-key-env", "Variable that holds the key (OPENAI_API_KEY); never the key itself.")
-]
 Protocol: TypeAlias = Annotated[
     str,
     typer.Option(
@@ -34,45 +29,57 @@ Protocol: TypeAlias = Annotated[
         rich_help_panel=_PANEL,
     ),
 ]
-History: TypeAlias = Annotated[str | None, _option("--history", "full or last:K; the protocol's own otherwise.")]
-Tools: TypeAlias = Annotated[str | None, _option("--tools", "auto: tool calls where there are tools. text: never.")]
-Temperature: TypeAlias = Annotated[str | None, _option("--temperature", "Sampling temperature.")]
-TopP: TypeAlias = Annotated[str | None, _option("--top-p", "Nucleus sampling.")]
-MaxTokens: TypeAlias = Annotated[str | None, _option("--max-tokens", "Tokens of a reply.")]
-Seed: TypeAlias = Annotated[str | None, _option("--model-seed", "Sampling seed sent to the endpoint.")]
-Timeout: TypeAlias = Annotated[str | None, _option("--timeout", "Seconds an attempt may take (120).")]
-Retries: TypeAlias = Annotated[str | None, _option("--retries", "Attempts after the first (4).")]
-MaxCalls: TypeAlias = Annotated[str | None, _option("--max-calls", "Model calls an episode; the protocol's otherwise.")]
-Examples: TypeAlias = Annotated[str | None, _option("--examples", "File of example episodes; ours otherwise.")]
-PriceIn: TypeAlias = Annotated[str | None, _option("--price-in", "Dollars a million tokens of prompt.")]
-PriceOut: TypeAlias = Annotated[str | None, _option("--price-out", "Dollars a million tokens of reply.")]
-PriceCached: TypeAlias = Annotated[str | None, _option("--price-cached", "Dollars a million cached tokens of prompt.")]
-Extra: TypeAlias = Annotated[str | None, _option("--extra", "JSON object of further fields of the request.")]
 
-_FLAGS = {
-    "model": "model",
-    "base_url": "base_url",
-    "api_key_env": "api_key_env",
-    "protocol": "protocol",
-    "history": "history",
-    "tools": "tools",
-    "temperature": "temperature",
-    "top_p": "top_p",
-    "max_tokens": "max_tokens",
-    "model_seed": "seed",
-    "timeout": "timeout",
-    "retries": "retries",
-    "max_calls": "max_calls",
-    "examples": "examples",
-    "price_in": "price_in",
-    "price_out": "price_out",
-    "price_cached": "price_cached",
-    "extra": "extra",
+_TEXTS = {
+    "model": "Name of the model, as the endpoint spells it.",
+    "base_url": "Endpoint up to /v1; OPENAI_BASE_URL, or OpenAI's own, otherwise.",
+    "api_key_env": "Variable that holds the key (OPENAI_API_KEY); never the key itself.",
+    "protocol": "",
+    "history": "full or last:K; the protocol's own otherwise.",
+    "tools": "auto: tool calls where there are tools. text: never.",
+    "temperature": "Sampling temperature.",
+    "top_p": "Nucleus sampling.",
+    "max_tokens": "Tokens of a reply.",
+    "model_seed": "Sampling seed sent to the endpoint.",
+    "timeout": "Seconds an attempt may take (120).",
+    "retries": "Attempts after the first (4).",
+    "max_calls": "Model calls an episode; the protocol's otherwise.",
+    "examples": "File of example episodes; ours otherwise.",
+    "price_in": "Dollars a million tokens of prompt; the table's otherwise.",
+    "price_out": "Dollars a million tokens of reply.",
+    "price_cached": "Dollars a million cached tokens of prompt.",
+    "prices": "Table of prices (TOML); the one that comes with agentenvs otherwise.",
+    "extra": "JSON object of further fields of the request.",
 }
-"""Parameter of the verb -> setting."""
+"""Parameter of a verb -> its help."""
+
+_RENAMED = {"model_seed": "seed"}
+"""Parameter of a verb -> setting, where they differ."""
 
 
-def settings(given: dict[str, Any]) -> OpenAISettings:
+def with_model(verb: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a verb with an option for each setting of a model, in the place of its ``**model``."""
+    signature = inspect.signature(verb, eval_str=True)
+    own = [one for one in signature.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
+    made = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=_default(name), annotation=_annotation(name))
+        for name in _TEXTS
+    ]
+    verb.__signature__ = signature.replace(parameters=[*own, *made])  # type: ignore[attr-defined]
+    return verb
+
+
+def _default(name: str) -> str | None:
+    return "native" if name == "protocol" else None
+
+
+def _annotation(name: str) -> Any:
+    if name == "protocol":
+        return Protocol
+    return Annotated[str | None, _option(f"--{name.replace('_', '-')}", _TEXTS[name])]
+
+
+def settings(given: Mapping[str, Any]) -> OpenAISettings:
     """Return the settings from a verb's parameters.
 
     Raises:
@@ -80,10 +87,10 @@ def settings(given: dict[str, Any]) -> OpenAISettings:
     """
     from agentenvs.harness.model_settings import OpenAISettings
 
-    return OpenAISettings.parse(**{setting: given[flag] for flag, setting in _FLAGS.items()})
+    return OpenAISettings.parse(**{_RENAMED.get(name, name): given[name] for name in _TEXTS})
 
 
-def refuse(given: dict[str, Any]) -> None:
+def refuse(given: Mapping[str, Any]) -> None:
     """Refuse settings of a model where none plays.
 
     Raises:
@@ -91,10 +98,10 @@ def refuse(given: dict[str, Any]) -> None:
     """
     from agentenvs.core.errors import ConfigError
 
-    for flag in _FLAGS:
-        if given[flag] is not None and (flag, given[flag]) != ("protocol", "native"):
+    for name in _TEXTS:
+        if given[name] is not None and (name, given[name]) != ("protocol", "native"):
             raise ConfigError(
-                f"--{flag.replace('_', '-')} has no effect here",
+                f"--{name.replace('_', '-')} has no effect here",
                 why="only the openai policy asks a model",
                 fix="add --policy openai, or leave it out",
             )

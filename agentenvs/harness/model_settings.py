@@ -16,6 +16,8 @@ import httpx
 from agentenvs.client.endpoint import address_class
 from agentenvs.core.canon import JSON
 from agentenvs.core.errors import ConfigError
+from agentenvs.harness import prices as price_tables
+from agentenvs.harness.prices import Price
 from agentenvs.harness.protocol import Protocol, load
 
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
@@ -75,6 +77,8 @@ class OpenAISettings:
     """Dollars a million tokens of reply."""
     price_cached: Decimal | None = None
     """Dollars a million cached tokens of prompt; as ``price_in`` where None."""
+    prices: Path | None = None
+    """Table of prices, where none is given above; that of the package where None."""
     extra: Mapping[str, JSON] = field(default_factory=dict)
     """Further fields of the request's body."""
 
@@ -95,6 +99,7 @@ class OpenAISettings:
         if taken := sorted(set(_RESERVED).intersection(self.extra)):
             raise ConfigError(f"extra must not set {taken[0]!r}", why="the policy sets it")
         _check_url(self.url)
+        price_tables.load(self.prices)
         self.load_protocol()
 
     @classmethod
@@ -151,17 +156,28 @@ class OpenAISettings:
         }
         return {**{name: value for name, value in form.items() if value is not None}, **self.extra}
 
+    @property
+    def price(self) -> Price | None:
+        """What a token costs: as given, else as the table says of this model at this host; None where nobody knows."""
+        if self.price_in is not None and self.price_out is not None:
+            return Price(self.price_in, self.price_out, self.price_cached)
+        return price_tables.load(self.prices).find(self.model, httpx.URL(self.url).host)
+
+    @property
+    def price_table(self) -> str | None:
+        """Where the price is from, for a manifest; None where there is none."""
+        if self.price_in is not None:
+            cached = self.price_in if self.price_cached is None else self.price_cached
+            return f"given: {self.price_in} in, {cached} cached, {self.price_out} out"
+        return None if self.price is None else price_tables.load(self.prices).id
+
     def cost(self, tokens_in: int | None, tokens_out: int | None, tokens_cached: int | None) -> int | None:
         """Return the cost in millionths of a dollar; None without prices or counts.
 
         Source: dollars a million tokens are millionths of a dollar a token. Cached tokens are part of the prompt's.
         """
-        if self.price_in is None or self.price_out is None or tokens_in is None or tokens_out is None:
-            return None
-        cached = min(tokens_cached or 0, tokens_in)
-        price_cached = self.price_in if self.price_cached is None else self.price_cached
-        total = (tokens_in - cached) * self.price_in + cached * price_cached + tokens_out * self.price_out
-        return int(total.to_integral_value())
+        price = self.price
+        return None if price is None else price.cost(tokens_in, tokens_out, tokens_cached)
 
     def base_url_class(self) -> Literal["public", "private", "loopback"]:
         """Return what kind of address the endpoint has, from its name alone."""
@@ -210,7 +226,7 @@ def _read(name: str, value: Any) -> Any:
             return float(value)
         if name in _PRICES:
             return Decimal(value)
-        if name == "examples":
+        if name in ("examples", "prices"):
             return Path(value)
         if name == "extra":
             return _read_object(value)
