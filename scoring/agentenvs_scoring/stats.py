@@ -1,6 +1,7 @@
 """Statistics of many episodes: intervals first, because a rate without one invites belief.
 
 All started episodes count in ``n``. Only ``+ - * /`` and ``sqrt`` are used, so a summary has the same bytes everywhere.
+Comparisons, and what needs resampling, stand in ``agentenvs.harness.statistics``.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from agentenvs.core.portable import total
-from agentenvs.core.streams import Stream
 
 Z95 = 1.959963984540054
 """97.5 % quantile of the standard normal distribution."""
@@ -126,39 +126,6 @@ def pass_all(successes: int, trials: int, k: int) -> float:
     """
     _check_trials(successes, trials, k)
     return math.comb(successes, k) / math.comb(trials, k)
-
-
-def clustered_bootstrap(clusters: Sequence[Sequence[float]], key: bytes, resamples: int = 10_000) -> Interval:
-    """Return the 95 % percentile interval of the mean over clusters, by a two-stage bootstrap.
-
-    The unit of sampling is the task, its trials are nested: tasks are drawn with putting back, then as many trials of
-    each as it has. The statistic is the mean of the tasks' means. Seeded, so the same key gives the same interval.
-
-    Source: A. C. Davison and D. V. Hinkley (1997), Bootstrap Methods and their Application, section 3.8; why clusters:
-    E. Miller (2024), Adding Error Bars to Evals.
-
-    Args:
-        clusters: The values of each task's trials.
-        key: Seed, e.g. the digest of a run; up to 64 bytes.
-        resamples: Draws; 10,000 or more for what is published.
-
-    Raises:
-        ValueError: No cluster, an empty one, or fewer than 40 resamples (the 2.5 % quantile needs one on each side).
-    """
-    if not clusters or not all(clusters):
-        raise ValueError("a bootstrap needs at least one cluster, and one value in each")
-    if resamples < 40:
-        raise ValueError(f"{resamples} resamples do not reach the 2.5 % quantile")
-    stream = Stream(key, "stats.bootstrap")
-    means = sorted(
-        mean([_resampled(stream.choice(clusters), stream) for _ in range(len(clusters))]) for _ in range(resamples)
-    )
-    tail = resamples // 40
-    return Interval(means[tail - 1], means[resamples - tail])
-
-
-def _resampled(values: Sequence[float], stream: Stream) -> float:
-    return values[0] if len(values) == 1 else mean([stream.choice(values) for _ in range(len(values))])
 
 
 def _check_trials(successes: int, trials: int, k: int) -> None:

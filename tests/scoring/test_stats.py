@@ -59,31 +59,3 @@ def test_pass_refuses_nonsense(numbers: tuple[int, int, int]) -> None:
 
 def test_mean_of_nothing_is_nothing() -> None:
     assert (stats.mean([]), stats.mean([1.0, 2.0])) == (0.0, 1.5)
-
-
-def test_a_bootstrap_is_seeded() -> None:
-    clusters = [[1.0, 0.0], [1.0], [0.0, 0.0, 1.0]]
-    same = [stats.clustered_bootstrap(clusters, b"key", 200) for _ in range(2)]
-    assert same[0] == same[1]
-    many = [[number / 7] for number in range(7)]
-    assert stats.clustered_bootstrap(many, b"key", 200) != stats.clustered_bootstrap(many, b"other", 200)
-
-
-def test_a_bootstrap_of_single_trials_is_near_the_interval_of_the_binomial() -> None:
-    low, high = stats.clustered_bootstrap([[1.0]] * 70 + [[0.0]] * 30, b"key", 1000)
-    assert (low, high) == pytest.approx((0.61, 0.79), abs=0.03)
-
-
-def test_repeating_trials_of_the_same_tasks_does_not_buy_certainty() -> None:
-    once = stats.clustered_bootstrap([[1.0]] * 12 + [[0.0]] * 8, b"key", 400)
-    repeated = stats.clustered_bootstrap([[1.0] * 10] * 12 + [[0.0] * 10] * 8, b"key", 400)
-    assert repeated.high - repeated.low > 0.8 * (once.high - once.low)
-
-
-@pytest.mark.parametrize(
-    ("clusters", "resamples", "said"),
-    [([], 100, "at least one cluster"), ([[1.0], []], 100, "one value in each"), ([[1.0]], 39, "do not reach")],
-)
-def test_a_bootstrap_refuses_nonsense(clusters: list[list[float]], resamples: int, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
-        stats.clustered_bootstrap(clusters, b"key", resamples)
