@@ -55,8 +55,7 @@ class Draws:
         self._bits = np.random.PCG64(int.from_bytes(seed, "big"))
 
     def indices(self, rows: int, count: int, bound: int) -> Iterator[Whole]:
-        """Yield chunks of ``rows`` rows of ``count`` indices below ``bound``, all as likely as ``bound / 2**32``
-        allows.
+        """Yield chunks of ``rows`` rows of ``count`` indices, as even as ``bound / 2**32`` allows.
 
         Raises:
             ValueError: More than 2**24 things to choose from: the bias would show.
