@@ -139,6 +139,10 @@ class HarnessEntry(_Model):
     reward_visible: Literal["none", "true", "flipped", "random"]
     server: ServerEntry | None = None
     """None where the worlds were in the process of the harness."""
+    restarted: int = 0
+    """Attempts that were cut off with the run's process and count for nothing: their episodes are begun again."""
+    retried: int = 0
+    """Episodes that were played again because an attempt had failed by a world, a server or a model's endpoint."""
 
 
 class MachineEntry(_Model):
@@ -185,6 +189,8 @@ class Manifest(_Model):
     results: Results
     complete: bool
     """Whether every planned episode was played."""
+    ended_by: Literal["interrupt", "tokens", "seconds", "dollars"] | None = None
+    """What ended it before that, where something did."""
     episode_table_digest: str = Sha256
     merkle_root: str = Sha256
     signatures: list[Signature]
@@ -206,7 +212,8 @@ def read_manifest(path: Path) -> Manifest:
         return Manifest.model_validate_json(path.read_bytes())
     except OSError as error:
         begun = (path.parent / "episodes.jsonl").exists()
-        fix = "its run did not come to an end: run it again" if begun else "give the folder of a run"
+        again = f"its run did not come to an end; go on with it: agentenvs eval --resume {path.parent}"
+        fix = again if begun else "give the folder of a run"
         raise DataError(f"there is no manifest at {path}", why=str(error), fix=fix) from error
     except ValidationError as error:
         first = error.errors()[0]
@@ -260,6 +267,7 @@ def env_entry(
     options: dict[str, JSON],
     budgets: dict[str, int],
     *,
+    trials: int = 1,
     here: bool = True,
 ) -> EnvEntry:
     """Return the entry of an environment.
@@ -270,6 +278,7 @@ def env_entry(
         tasks: How many of its scenarios.
         options: Those that belong to the episodes.
         budgets: What an episode starts with.
+        trials: How often each is played.
         here: Whether it ran in this process: what makes and judges a server's worlds cannot be told from here.
     """
     return EnvEntry(
@@ -284,7 +293,7 @@ def env_entry(
         panel=split.panel,
         seed_commitment=None,
         tasks=tasks,
-        trials=1,
+        trials=trials,
         budgets=[Budget(name=name, amount=amount) for name, amount in sorted(budgets.items())],
         options=canonical_bytes(options).decode(),
     )

@@ -14,12 +14,12 @@ import time
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 from agentenvs.core.actions import parse_action, to_json
 from agentenvs.core.aio import run_sync
 from agentenvs.core.canon import JSON, canonical_bytes, clean_text
-from agentenvs.core.errors import AgentEnvsError, ContractError, SplitError
+from agentenvs.core.errors import AgentEnvsError, ContractError, ServiceError, SplitError
 from agentenvs.core.observation import Observation
 from agentenvs.core.playable import Playable
 from agentenvs.core.policy import Policy, Privileged
@@ -32,6 +32,10 @@ from agentenvs.harness.stopping import PolicyStop
 
 CUT_SECONDS = 1.0
 """How long a cut waits for an environment at work."""
+
+
+Fault = Literal["policy", "environment", "service"]
+"""Whose failure ended an episode: ``service`` is a server or a model endpoint that stayed away."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +75,10 @@ class EpisodeSummary:
     """Tokens and cost, where the policy counts them."""
     metrics: dict[str, JSON] = field(default_factory=dict)
     """What a protocol counts beside the verdict."""
+    fault: Fault | None = None
+    """Whose failure ``error`` is; None where there is none."""
+    attempt: int = 1
+    """How often this episode had been begun; more than 1 where earlier attempts failed or were lost."""
 
     def to_json(self) -> dict[str, JSON]:
         """Return the JSON form."""
@@ -249,7 +257,8 @@ class Rollout:
         words = _words(error)
         if words is None and summary.ending == "aborted":  # the environment has ended it itself
             words = "; ".join(verdict.reasons) or "the environment failed"
-        return Episode(replace(summary, error=words, stopped=stopped), data, sidecar)
+        fault = None if words is None else _fault(error, summary.ending)
+        return Episode(replace(summary, error=words, stopped=stopped, fault=fault), data, sidecar)
 
     def _summary(self, record: Record, verdict: Verdict) -> EpisodeSummary:
         env, footer = self.recorded.env, record.footer or {}
@@ -382,6 +391,12 @@ def _usage(policy: Policy) -> dict[str, int | None]:
     except Exception:  # noqa: BLE001 - boundary: a policy's bookkeeping must not cost its episode
         return {}
     return {name: value if type(value) in (int, float) else None for name, value in found.items()}
+
+
+def _fault(error: BaseException | None, ending: str) -> Fault:
+    if isinstance(error, ServiceError):
+        return "service"
+    return "environment" if ending == "aborted" else "policy"
 
 
 def _words(error: BaseException | None) -> str | None:

@@ -24,11 +24,19 @@ def summarize(episodes: Sequence[EpisodeSummary]) -> dict[str, JSON]:
         "stopped": sum(episode.stopped is not None for episode in episodes),
         "undone": sum(episode.undone for episode in episodes),
         "errors": sum(episode.error is not None for episode in episodes),
+        "infrastructure": sum(map(infrastructure, episodes)),
         "interval": "Wilson 95 %",
         "usage": _usage(episodes),
         "metrics": _means(episode.metrics for episode in episodes),
         "kinds": {kind: _row([episode for episode in episodes if episode.kind == kind]) for kind in kinds},
     }
+
+
+def infrastructure(episode: EpisodeSummary) -> bool:
+    """Return whether an episode failed by what it was played with: its world, its server, the model's endpoint."""
+    if episode.error is not None and episode.fault is None:  # of a run from before faults were noted
+        return episode.ending == "aborted"
+    return episode.fault in ("environment", "service")
 
 
 def _row(episodes: Sequence[EpisodeSummary]) -> dict[str, JSON]:

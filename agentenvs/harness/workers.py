@@ -10,11 +10,11 @@ a policy that learns.
 
 from __future__ import annotations
 
-import queue
 import re
 import threading
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from agentenvs.core.errors import AgentEnvsError, PolicyError
@@ -39,8 +39,10 @@ class Crew:
     Args:
         make_env: Makes an environment.
         make_policy: Makes a policy.
-        refs: The episodes, in order.
+        tasks: The episodes, numbered, in order.
         keep: Takes each ended episode; called under a lock.
+        begin: Is told the number of each episode before it is played; called under the same lock.
+        may_start: Asked before each episode; False ends the run with those that are being played. Under the lock too.
         shown: What a policy that learns may see of an episode: record and reward; None outside a stream.
         seconds: Wall limit of an episode; None for none.
     """
@@ -49,9 +51,11 @@ class Crew:
         self,
         make_env: Callable[[], Playable],
         make_policy: PolicyFactory,
-        refs: list[TaskRef],
+        tasks: Sequence[tuple[int, TaskRef]],
         keep: Callable[[Episode], None],
         *,
+        begin: Callable[[int], None] = lambda number: None,
+        may_start: Callable[[], bool] = lambda: True,
         shown: Callable[[Episode], tuple[bytes, float | None]] | None = None,
         seconds: float | None = None,
     ) -> None:
@@ -62,11 +66,11 @@ class Crew:
         self.failure: BaseException | None = None
         self.stop = threading.Event()
         self._keep = keep
+        self._begin = begin
+        self._may_start = may_start
         self._seconds = seconds
         self._lock = threading.Lock()
-        self._todo: queue.SimpleQueue[tuple[int, TaskRef]] = queue.SimpleQueue()
-        for task in enumerate(refs):
-            self._todo.put(task)
+        self._todo = deque(tasks)
         self._workers: list[_Worker] = []
 
     def run(self, policies: list[Policy]) -> None:
@@ -85,10 +89,12 @@ class Crew:
 
     def next(self) -> tuple[int, TaskRef] | None:
         """Return the next episode's number and address, or None where there is no more to do."""
-        try:
-            return None if self.stop.is_set() else self._todo.get_nowait()
-        except queue.Empty:
-            return None
+        with self._lock:
+            if self.stop.is_set() or not self._todo or not self._may_start():
+                return None
+            task = self._todo.popleft()
+            self._begin(task[0])
+            return task
 
     def done(self, episode: Episode) -> None:
         """Take an ended episode."""

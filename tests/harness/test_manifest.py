@@ -54,7 +54,7 @@ def test_every_field_stands_there_null_where_nothing_fills_it(path: Path) -> Non
     assert set(form) == {
         "schema_version", "run_id", "submission_id", "created", "suite", "envs", "user", "agent", "model", "harness",
         "machine", "price_table", "results", "complete", "episode_table_digest", "merkle_root", "signatures",
-        "exclusions",
+        "exclusions", "ended_by",
     }  # fmt: skip
     unfilled = ("submission_id", "user", "model", "price_table")
     assert [form[name] for name in unfilled] == [None] * 4

@@ -49,7 +49,8 @@ def test_a_run_leaves_a_folder_that_can_be_checked(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     assert result.folder == folder
     assert sorted(path.name for path in folder.iterdir()) == [
-        "episodes.jsonl", "manifest.json", "records", "report.html", "sidecars", "summary.json",
+        "attempts.jsonl", "episodes.jsonl", "manifest.json", "plan.json", "records", "report.html",
+        "sidecars", "summary.json",
     ]  # fmt: skip
     assert (result.complete, result.clean, result.interrupted, result.planned) == (True, True, False, 6)
     lines = [json.loads(line) for line in (folder / "episodes.jsonl").read_text().splitlines()]
