@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from agentenvs.harness.run import Progress
 
-OK, FAILED, USAGE, UNREACHABLE, INTERRUPTED = 0, 1, 2, 3, 130
+OK, FAILED, USAGE, UNREACHABLE, BUDGET, INTERRUPTED = 0, 1, 2, 3, 4, 130
 
 EXIT_CODES = """\b
 Exit codes:
@@ -30,6 +30,7 @@ Exit codes:
   1    the run was not clean, or a check failed
   2    a mistake in what was asked
   3    a service cannot be reached
+  4    a budget ended the run
   130  interrupted
 """
 

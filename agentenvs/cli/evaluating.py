@@ -10,13 +10,14 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
 
-from agentenvs.cli import arguments, completing, console, making, modelling
-from agentenvs.core.errors import ConfigError, ServiceError
+from agentenvs.cli import arguments, completing, console, making, modelling, resuming
+from agentenvs.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from agentenvs.core.spec import EnvSpec
@@ -27,8 +28,16 @@ if TYPE_CHECKING:
 _MOST_FAILURES = 5
 """Failed episodes that are named; all are in the run folder."""
 
+_Env: TypeAlias = Annotated[
+    str | None,
+    typer.Argument(
+        help="Environment: household, an id, FILE.py, FILE.py:CLASS or MODULE:CLASS.",
+        metavar="ENV",
+        autocompletion=completing.envs,
+    ),
+]
 _Policy: TypeAlias = Annotated[
-    str,
+    str | None,
     typer.Option(
         "--policy",
         help="A player of the environment, openai, MODULE:FACTORY, or exec:'COMMAND' (one process an episode).",
@@ -58,6 +67,7 @@ def add_to(app: typer.Typer) -> None:
         "eval household --policy expert --url http://127.0.0.1:8000 --concurrency 16",
         "eval household --policy exec:'python my_agent.py' --concurrency 4 --episode-seconds 600",
         "eval household --policy openai --model m --base-url http://localhost:8000/v1 --protocol react",
+        "eval --resume runs/demo --retry-errors",
     )
     app.command("eval", epilog=shown)(modelling.with_model(evaluate))
     shown = arguments.examples("compare runs/demo/* --report runs/demo/report.html", "compare runs/a runs/b --json")
@@ -65,22 +75,29 @@ def add_to(app: typer.Typer) -> None:
 
 
 def evaluate(
-    env: arguments.Env,
-    policy: _Policy,
+    ctx: typer.Context,
+    env: _Env = None,
+    policy: _Policy = None,
     split: arguments.Split = None,
     episodes: Annotated[int | None, typer.Option(help="How many; the whole split otherwise.")] = None,
     start: Annotated[int, typer.Option(help="Index (or seed) of the first.")] = 0,
+    trials: Annotated[int, typer.Option(help="How often each is played, every time from the start.")] = 1,
     concurrency: Annotated[int, typer.Option(help="Episodes at a time.")] = 1,
     option: arguments.Option = [],  # noqa: B006 - typer reads the default
     data: arguments.Data = None,
     url: arguments.Url = None,
     out: Annotated[Path | None, typer.Option(help="Run folder; a new one under runs/ otherwise.")] = None,
+    resume: resuming.Resume = None,
+    retry_errors: resuming.RetryErrors = False,
     stream: _Stream = None,
     reward_visible: Annotated[
         Literal["none", "true", "flipped", "random"],
         typer.Option(help="What a policy that learns in a stream sees of the reward."),
     ] = "none",
     episode_seconds: Annotated[float | None, typer.Option(help="Wall limit of an episode.")] = None,
+    budget_tokens: resuming.BudgetTokens = None,
+    budget_seconds: resuming.BudgetSeconds = None,
+    budget_dollars: resuming.BudgetDollars = None,
     fail_under: _FailUnder = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be played, and stop.")] = False,
     as_json: arguments.Json = False,
@@ -90,42 +107,55 @@ def evaluate(
 ) -> None:
     """Play a policy over a split; leaves a run folder with records, numbers and a report.
 
-    Exit code 1 where something failed outside the worlds, or below --fail-under.
+    Exit code 1 where something failed outside the worlds, or below --fail-under; 4 where a budget ended the run.
     """
     from agentenvs.harness import run
     from agentenvs.harness.stage import Stage
 
-    stage = Stage(env, url)
-    settings, protocol_options = _model(stage.spec, policy, model)
-    options = {**protocol_options, **making.with_data(stage.spec, making.parse_options(option, stage.spec), data)}
-    config = run.RunConfig(
-        env=env,
-        policy=policy,
-        split=split,
-        episodes=episodes,
-        start=start,
-        concurrency=concurrency,
-        options=options,
-        out=out,
-        order=None if stream is None else _order(stream, stage, split, options, episodes),
-        reward_visible=reward_visible,
-        episode_seconds=episode_seconds,
-        settings=settings,
-        url=url,
-    )
+    budget = resuming.budget(budget_tokens, budget_seconds, budget_dollars)
+    if resume is not None:
+        config = resuming.config(ctx, resume, option, data, url, budget)
+    else:
+        env, policy = resuming.named(env, policy, retry_errors)
+        stage = Stage(env, url)
+        settings, protocol_options = _model(stage.spec, policy, model)
+        options = {**protocol_options, **making.with_data(stage.spec, making.parse_options(option, stage.spec), data)}
+        config = run.RunConfig(
+            env=env,
+            policy=policy,
+            split=split,
+            episodes=episodes,
+            start=start,
+            concurrency=concurrency,
+            options=options,
+            out=out,
+            order=None if stream is None else _order(stream, stage, split, options, episodes),
+            reward_visible=reward_visible,
+            episode_seconds=episode_seconds,
+            trials=trials,
+            budget=budget,
+            settings=settings,
+            url=url,
+        )
     if dry_run:
         _dry(config, as_json)
         return
+    play = run.evaluate if resume is None else partial(run.resume, retry_errors=retry_errors)
+    result = played(config, play)
+    _show(result, lambda command: _ready(command, config, option, data), as_json)
+    raise typer.Exit(_exit_code(result, fail_under))
+
+
+def played(config: RunConfig, play: Callable[..., RunResult]) -> RunResult:
+    """Play a run with everything that a command line has around it: progress, signals, a server for programs."""
     with (
-        console.progress(f"{env} {policy}", "won") as progress,
+        console.progress(f"{config.env} {config.policy}", "won") as progress,
         console.files(),
         console.own_output(),
         _winding_down(),
         _server_for(config) as served,
     ):
-        result = run.evaluate(served, progress)
-    _show(result, lambda command: _ready(command, config, option, data), as_json)
-    raise typer.Exit(_exit_code(result, fail_under))
+        return play(served, progress=progress)
 
 
 def compare(
@@ -223,6 +253,7 @@ def _dry(config: RunConfig, as_json: bool) -> None:
         "last": planned.indices[-1],
         "concurrency": planned.workers(config),
         "options": planned.options,
+        "trials": config.trials,
         "budgets": planned.budgets,
         "protocol": None if config.settings is None else config.settings.protocol,
     }
@@ -255,9 +286,26 @@ def _show(result: RunResult, ready: Callable[[str], str], as_json: bool) -> None
     console.out(markup=True).print(kind_table(read))
     if panel:
         typer.echo(f"panel:  {panel}")
+    _tell_standing(result)
     typer.echo(f"report: {result.folder / 'report.html'}")
     for what, command in next_steps(read):
         console.message(f"{what}: {ready(command)}" if command else what)
+
+
+def _tell_standing(result: RunResult) -> None:
+    """Say what was not played, and what was played more than once."""
+    said, folder = result.summary, shlex.quote(str(result.folder))
+    if said["ended_by"] not in (None, "interrupt"):
+        typer.echo(f"ended:  the budget of {said['ended_by']}; {said['not_started']} of {said['planned']} not started")
+    if said["not_started"]:
+        console.message(f"Go on with it: agentenvs eval --resume {folder}")
+    if said["restarted"] or said["retried"]:
+        typer.echo(f"again:  {said['restarted']} attempt(s) lost and begun again, {said['retried']} episode(s) retried")
+    if said["infrastructure"] and result.complete:
+        console.message(
+            f"{said['infrastructure']} failed by a world, a server or an endpoint; play only these again: "
+            f"agentenvs eval --resume {folder} --retry-errors"
+        )
 
 
 @contextmanager
@@ -293,6 +341,8 @@ def _winding_down() -> Iterator[None]:
 def _exit_code(result: RunResult, fail_under: float | None) -> int:
     if result.interrupted:
         return console.INTERRUPTED
+    if result.manifest.ended_by is not None:
+        return console.BUDGET
     if not result.clean:
         return console.UNREACHABLE if _out_of_reach(result) else console.FAILED
     low = fail_under is not None and result.summary["success_rate"] < fail_under
@@ -301,11 +351,7 @@ def _exit_code(result: RunResult, fail_under: float | None) -> int:
 
 def _out_of_reach(result: RunResult) -> bool:
     """Return whether no episode came to its end because a service stayed away in each."""
-    name = f"{ServiceError.__module__}.{ServiceError.__qualname__}: "
-    if not all(episode.error for episode in result.episodes):
-        return False
-    files = [result.folder / "sidecars" / f"{episode.number:06d}.json" for episode in result.episodes]
-    return all(name in (json.loads(file.read_text(encoding="utf-8"))["error"] or "") for file in files)
+    return all(episode.fault == "service" for episode in result.episodes)
 
 
 def _ready(command: str, config: RunConfig, option: list[str], data: str | None) -> str:

@@ -79,6 +79,8 @@ class EpisodeSummary:
     """Whose failure ``error`` is; None where there is none."""
     attempt: int = 1
     """How often this episode had been begun; more than 1 where earlier attempts failed or were lost."""
+    difficulty: str | None = None
+    """Of the scenario, where the environment has a ladder."""
 
     def to_json(self) -> dict[str, JSON]:
         """Return the JSON form."""
@@ -284,6 +286,7 @@ class Rollout:
             undone=sum(turn["error"] in FAILURES for turn in record.turns),
             usage=_usage(self._policy),
             metrics=_counts(_asked(self._policy, "metrics", verdict)),
+            difficulty=None if (rung := labels.get("difficulty")) is None else str(rung),
         )
 
 
