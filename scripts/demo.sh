@@ -25,11 +25,12 @@ for policy in oracle expert random; do
         --url "$(cat "$out/url")" --out "$out/$policy" --quiet "$@"
     printf '\n'
 done
-"$agentenvs" compare "$out/oracle" "$out/expert" "$out/random" --report "$out/report.html"
+"$agentenvs" compare "$out/oracle" "$out/expert" "$out/random" --html "$out/comparison.html"
+"$agentenvs" report "$out/oracle" "$out/expert" "$out/random" --html "$out/report.html"
 
 cat <<NEXT
 
-The report with pictures is $out/report.html. What to try next:
+The report with pictures is $out/report.html, the comparison $out/comparison.html. What to try next:
   agentenvs play household                                   play one yourself
   agentenvs serve household                                  a server of your own; its routes are at /docs
   agentenvs eval household --policy exec:'python agent.py'   your own program as the player

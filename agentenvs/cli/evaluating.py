@@ -1,4 +1,4 @@
-"""``eval`` and ``compare``: play a policy over a split, and lay runs side by side."""
+"""``eval``: play a policy over a split."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from agentenvs.core.errors import ConfigError
 
 if TYPE_CHECKING:
     from agentenvs.core.spec import EnvSpec
-    from agentenvs.harness.report import Run
     from agentenvs.harness.run import RunConfig, RunResult
     from agentenvs.harness.stage import Stage
 
@@ -58,7 +57,7 @@ _FailUnder: TypeAlias = Annotated[
 
 
 def add_to(app: typer.Typer) -> None:
-    """Add the verbs."""
+    """Add the verb."""
     shown = arguments.examples(
         "eval household --policy expert --episodes 12 --concurrency 2",
         "eval household --policy oracle --data json_2.1.1 --split valid_unseen --out runs/oracle",
@@ -70,8 +69,6 @@ def add_to(app: typer.Typer) -> None:
         "eval --resume runs/demo --retry-errors",
     )
     app.command("eval", epilog=shown)(modelling.with_model(evaluate))
-    shown = arguments.examples("compare runs/demo/* --report runs/demo/report.html", "compare runs/a runs/b --json")
-    app.command("compare", epilog=shown)(compare)
 
 
 def evaluate(
@@ -156,36 +153,6 @@ def played(config: RunConfig, play: Callable[..., RunResult]) -> RunResult:
         _server_for(config) as served,
     ):
         return play(served, progress=progress)
-
-
-def compare(
-    runs: Annotated[list[Path], typer.Argument(help="Run folders.")],
-    report: Annotated[Path | None, typer.Option(help="Write one page over all runs here.")] = None,
-    as_json: arguments.Json = False,
-    quiet: arguments.Quiet = False,
-    no_color: arguments.NoColor = False,
-) -> None:
-    """Lay runs side by side: one table, and one page where asked for."""
-    from agentenvs.harness.report import read_run, table, write_report
-
-    with console.files():
-        found = [read_run(folder) for folder in runs]
-        if report is not None:
-            write_report(runs, report)
-    same = all(_scenarios(run) == _scenarios(found[0]) for run in found)
-    if as_json:
-        rows = [{"run": str(run.folder), "policy": run.name, **run.summary} for run in found]
-        console.result({"same_scenarios": same, "runs": rows})
-    else:
-        console.out(markup=True).print(table(found))
-        if report is not None:
-            typer.echo(f"report: {report}")
-    if not same:
-        console.message("These runs did not play the same scenarios: do not compare their rates.")
-
-
-def _scenarios(run: Run) -> list[Any]:
-    return [run.manifest.envs[0].env_id, *(episode["scenario_digest"] for episode in run.episodes)]
 
 
 def _model(spec: EnvSpec, policy: str, given: dict[str, Any]) -> tuple[Any, dict[str, Any]]:

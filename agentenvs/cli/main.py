@@ -13,6 +13,7 @@ from agentenvs._version import __version__
 from agentenvs.cli import (
     arguments,
     checking,
+    comparing,
     conforming,
     console,
     deploying,
@@ -48,6 +49,7 @@ _GROUPS = (
     listing,
     playing,
     evaluating,
+    comparing,
     checking,
     conforming,
     preparing,

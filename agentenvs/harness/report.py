@@ -18,10 +18,12 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from agentenvs.core.canon import JSON, digest
 from agentenvs.core.errors import DataError
+from agentenvs.harness import measures
 from agentenvs.harness.manifest import Manifest, read_manifest
 from agentenvs.harness.rollout import EpisodeSummary
+from agentenvs.harness.statistics import BINNING, PASS_ALL, PASS_AT, Calibration, Repeated, repeated
 from agentenvs.harness.summary import summarize
-from agentenvs_scoring.stats import episodes_to_tell
+from agentenvs_scoring.stats import Interval, episodes_to_tell, wilson
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -69,6 +71,33 @@ class Run:
         return [{**episode, **_words(self.folder, episode["number"])} for episode in chosen]
 
     @cached_property
+    def infrastructure(self) -> measures.Infrastructure:
+        """Episodes that somebody's failure ended, all counted as lost."""
+        return measures.infrastructure(self.episodes)
+
+    @cached_property
+    def repeats(self) -> list[Repeated]:
+        """pass@k and pass^k, where every scenario was played several times."""
+        tried = measures.attempts(self.episodes)
+        if min((count for _, count in tried), default=0) < 2:
+            return []
+        return repeated(tried, self.manifest.episode_table_digest.encode())
+
+    @cached_property
+    def calibration(self) -> Calibration | None:
+        """How far the confidence is right that the policy reports; None where it reports none."""
+        return measures.confidence(self.episodes)
+
+    @cached_property
+    def difficulties(self) -> list[tuple[str, int, int, Interval]]:
+        """Successes and episodes of each difficulty with their interval, where it is known."""
+        found: dict[str, list[bool]] = {}
+        for episode in self.episodes:
+            if (label := episode.get("difficulty")) is not None:
+                found.setdefault(str(label), []).append(bool(episode["success"]))
+        return [(label, sum(won), len(won), wilson(sum(won), len(won))) for label, won in sorted(found.items())]
+
+    @cached_property
     def over_par(self) -> list[tuple[str, int]]:
         """Won episodes by steps over par: a histogram."""
         extra = Counter(
@@ -107,6 +136,22 @@ def read_run(folder: Path) -> Run:
     return Run(folder, manifest, summary, episodes)
 
 
+def measured(run: Run) -> dict[str, JSON]:
+    """Return the summary of a run and what else its lines say, as JSON."""
+    calibration = run.calibration
+    return {
+        "summary": run.summary,
+        "infrastructure": run.infrastructure._asdict(),
+        "difficulties": {
+            label: {"successes": won, "episodes": count, "low": low, "high": high}
+            for label, won, count, (low, high) in run.difficulties
+        },
+        "repeats": [row._asdict() for row in run.repeats],
+        "conventions": {"pass@k": PASS_AT, "pass^k": PASS_ALL, "ece": BINNING},
+        "calibration": None if calibration is None else calibration._asdict(),
+    }
+
+
 def write_report(folders: Sequence[Path], path: Path) -> None:
     """Write the page for one run, or for several side by side.
 
@@ -114,7 +159,7 @@ def write_report(folders: Sequence[Path], path: Path) -> None:
         DataError: A folder is no run folder.
     """
     runs = [read_run(folder) for folder in folders]
-    page = _template().render(
+    page = template("report.html.j2").render(
         runs=runs,
         kinds=_kinds(runs),
         steps={run.folder: next_steps(run) for run in runs},
@@ -122,11 +167,13 @@ def write_report(folders: Sequence[Path], path: Path) -> None:
         comparable=_comparable(runs),
         transcripts=max(MAX_TRANSCRIPTS // max(len(runs), 1), 1),
         max_turns=_MAX_TURNS_SHOWN,
+        conventions=(PASS_AT, PASS_ALL, BINNING),
     )
     path.write_text(page, encoding="utf-8", errors="replace")
 
 
-def _template() -> Template:
+def template(name: str) -> Template:
+    """Return a template of a page; everything is escaped."""
     environment = Environment(
         loader=PackageLoader("agentenvs.harness"),
         autoescape=True,
@@ -136,8 +183,10 @@ def _template() -> Template:
     )
     environment.filters["percent"] = percent
     environment.filters["number"] = number
+    environment.filters["signed"] = signed
+    environment.filters["pvalue"] = p_value
     environment.filters["visible"] = visible
-    return environment.get_template("report.html.j2")
+    return environment.get_template(name)
 
 
 def next_steps(run: Run) -> list[tuple[str, str]]:
@@ -213,6 +262,16 @@ def number(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f}"
 
 
+def signed(value: float) -> str:
+    """Spell a difference of shares, in points."""
+    return f"{100 * value:+.1f}"
+
+
+def p_value(value: float) -> str:
+    """Spell a p-value."""
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"
+
+
 def _cells(name: str, row: dict[str, Any]) -> list[str]:
     return [
         name,
@@ -231,25 +290,17 @@ def _kinds(runs: Sequence[Run]) -> list[str]:
 
 
 def _comparable(runs: Sequence[Run]) -> bool:
-    """Return whether all runs played the same scenarios of the same world, judged by the same code as far as is known.
+    """Return whether all runs played the same scenarios of the same world, judged by the same code as far as known."""
+    from agentenvs.harness.compare.grounds import reasons
+    from agentenvs.harness.compare.pairing import pair
 
-    What makes and judges the worlds of a server is not known.
-    """
-    entries = [run.manifest.envs[0] for run in runs]
-    code = ({entry.generator_hash for entry in entries}, {entry.scorer_hash for entry in entries})
-    return all(len(known - {None}) <= 1 for known in code) and all(_played(run) == _played(runs[0]) for run in runs)
-
-
-def _played(run: Run) -> tuple[Any, dict[str, JSON], list[JSON]]:
-    """Return what must be equal for two runs to be compared: the world as it was made, and the scenarios.
-
-    Whether legal actions were listed is the player's affair, and stands beside its name.
-    """
-    entry = run.manifest.envs[0]
-    options = {name: value for name, value in json.loads(entry.options).items() if name != "admissible"}
-    scenarios = [episode["scenario_digest"] for episode in run.episodes]
-    plain = entry.model_copy(update={"options": "", "generator_hash": None, "scorer_hash": None})
-    return plain, options, scenarios
+    if reasons(runs):
+        return False
+    try:
+        pair(runs)
+    except DataError:
+        return False
+    return True
 
 
 def _words(folder: Path, episode: int) -> dict[str, JSON]:

@@ -1,4 +1,4 @@
-"""``eval`` and ``compare``: tables, folders, exit codes."""
+"""``eval``: tables, folders, exit codes."""
 
 from __future__ import annotations
 
@@ -173,43 +173,6 @@ def test_a_stream_plays_a_declared_order(cli, tmp_path):
     rows = [json.loads(line) for line in (tmp_path / "run" / "episodes.jsonl").read_text().splitlines()]
     assert [row["index"] for row in rows] == [3, 1, 2]
     assert json.loads((tmp_path / "run" / "manifest.json").read_text())["harness"]["order"] == [3, 1, 2]
-
-
-def test_compare_lays_runs_side_by_side(cli, tmp_path):
-    for policy in ("noop", "random"):
-        cli("eval", "household", "--policy", policy, "--episodes", "2", "--out", policy, "-o", "admissible=true")
-    ran = cli("compare", "noop", "random", "--report", "both.html")
-    assert ran.code == 0
-    assert "noop" in ran.out
-    assert "random" in ran.out
-    page = (tmp_path / "both.html").read_text()
-    assert "<svg" in page
-    assert "http://" not in page
-    said = cli("compare", "noop", "random", "--json").json
-    assert said["same_scenarios"] is True
-    assert [run["policy"] for run in said["runs"]] == ["noop", "random"]
-
-
-def test_runs_of_other_scenarios_are_not_to_be_compared(cli):
-    for name, start in (("a", "0"), ("b", "1")):
-        cli("eval", "household", "--policy", "noop", "--episodes", "1", "--start", start, "--out", name)
-    ran = cli("compare", "a", "b")
-    assert ran.code == 0
-    assert "do not compare their rates" in ran.err
-    assert cli("compare", "a", "b", "--json").json["same_scenarios"] is False
-
-
-def test_a_page_that_cannot_be_written(cli):
-    cli("eval", "household", "--policy", "noop", "--episodes", "1", "--out", "run")
-    ran = cli("compare", "run", "--report", "no/where.html")
-    assert ran.code == 2
-    assert "AE105 no/where.html cannot be read or written" in ran.err
-
-
-def test_comparing_what_is_no_run_is_a_message(cli, tmp_path):
-    ran = cli("compare", str(tmp_path))
-    assert ran.code == 2
-    assert "there is no manifest at" in ran.err
 
 
 def test_real_games_name_their_panel(cli, shared_data):

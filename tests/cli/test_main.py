@@ -22,6 +22,7 @@ VERBS = (
     "play",
     "eval",
     "compare",
+    "report",
     "replay",
     "rescore",
     "check",

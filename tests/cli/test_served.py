@@ -32,7 +32,7 @@ def test_eval_leaves_the_folder_that_it_leaves_here(cli: Any, tmp_path: Any, url
         assert (tmp_path / "here" / name).read_bytes() == (tmp_path / "there" / name).read_bytes()
     assert json.loads((tmp_path / "there/manifest.json").read_text())["harness"]["server"]["url_class"] == "loopback"
     ran = cli("compare", "here", "there", "--json")
-    assert ran.json["same_scenarios"] is True
+    assert ran.json["scenarios"] == 3
 
 
 def test_what_to_do_next_names_the_server(cli: Any, url: str) -> None:

@@ -6,8 +6,14 @@ NumPy.
 """
 
 from agentenvs.harness.statistics.calibration import BINNING, Calibration, calibration
-from agentenvs.harness.statistics.intervals import RESAMPLES, Bootstrap, cluster_bootstrap, paired_rate_interval
-from agentenvs.harness.statistics.planning import correlation, smallest_paired_difference
+from agentenvs.harness.statistics.intervals import (
+    RESAMPLES,
+    Bootstrap,
+    cluster_bootstrap,
+    deviation,
+    paired_rate_interval,
+)
+from agentenvs.harness.statistics.planning import correlation, smallest_paired_difference, smallest_unpaired_difference
 from agentenvs.harness.statistics.ranks import RankInterval, rank_intervals
 from agentenvs.harness.statistics.repeats import PASS_ALL, PASS_AT, Repeated, repeated
 from agentenvs.harness.statistics.significance import PValue, holm, mcnemar, paired_permutation
@@ -27,6 +33,7 @@ __all__ = [
     "calibration",
     "cluster_bootstrap",
     "correlation",
+    "deviation",
     "episodes_to_tell",
     "holm",
     "mcnemar",
@@ -38,5 +45,6 @@ __all__ = [
     "repeated",
     "smallest_difference",
     "smallest_paired_difference",
+    "smallest_unpaired_difference",
     "wilson",
 ]

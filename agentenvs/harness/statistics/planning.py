@@ -30,6 +30,24 @@ def smallest_paired_difference(totals: Sequence[float], weights: Sequence[float]
     return min((Z95 + Z80) * error, largest)
 
 
+def smallest_unpaired_difference(first: Sequence[float], second: Sequence[float], largest: float = 1.0) -> float:
+    """Return the difference that two runs like these would show four times of five on scenarios of their own.
+
+    Test and power as above; the variances of both add up. Each run is taken with one value more at either end, where a
+    run that always wins would seem to have no variance.
+
+    Args:
+        first: Values of one run, one a scenario.
+        second: Of the other.
+        largest: The largest difference there can be; no more is returned.
+    """
+    square = math.fsum(
+        deviation([*values, min(values, default=0.0), min(values, default=0.0) + largest]) ** 2 / (len(values) + 2)
+        for values in (first, second)
+    )
+    return min((Z95 + Z80) * math.sqrt(square), largest)
+
+
 def correlation(first: Sequence[float], second: Sequence[float]) -> float | None:
     """Return Pearson's correlation of paired values: what pairing gains; None where one of them never changes.
 
