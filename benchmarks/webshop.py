@@ -27,8 +27,11 @@ from agentenvs.core.environment import Environment
 from agentenvs.core.streams import Stream, scenario_key
 from agentenvs.core.task import TaskRef
 from agentenvs.envs.webshop import shops
+from agentenvs.envs.webshop.propose import propose
 from agentenvs.envs.webshop.prove import title_query
 from agentenvs.envs.webshop.spec import SPEC
+from agentenvs_scenarios.webshop.columns import Columns
+from agentenvs_scenarios.webshop.generated import GeneratedShop
 
 ROUNDS = 5
 WALK_STEPS = 20
@@ -143,14 +146,15 @@ def measure() -> list[Row]:
 
 
 def stress() -> list[Row]:
-    """Return what a million products come to: building, memory, searches for titles."""
-    shop = shops.generated_shop(0, MILLION)
+    """Return what a million products come to: building, memory, searches for titles, making and proving goals."""
+    shop = GeneratedShop(0, MILLION)
     with tempfile.TemporaryDirectory() as folder:
         start = time.process_time()
         item = shops.search_item(shop)
         item.build(Path(folder), lambda what, done, total: None)
         built = time.process_time() - start
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        shop.columns = Columns.open(Path(folder) / shops.COLUMNS)
         search = shops.Search(shops.Index.open(Path(folder) / shops.INDEX))
         size = sum(file.stat().st_size for file in Path(folder).iterdir()) / 1e6
         stream = Stream(scenario_key(SPEC.slug, "benchmark", 0), "million")
@@ -163,13 +167,21 @@ def stress() -> list[Row]:
             hits = search(query)
             taken.append(time.process_time() - start)
             found += index in hits[:10]
+        resets = []
+        for index in range(200):
+            start = time.process_time()
+            propose(shop, scenario_key(SPEC.slug, "test", index), "test", "mixed")
+            resets.append(time.process_time() - start)
         taken.sort()
+        resets.sort()
     return [
         Row("a million: building", built / 60, "CPU-min", "<= 20"),
         Row("a million: most memory while building", peak, "MB", "<= 3072"),
         Row("a million: index", size, "MB", ""),
         Row("a million: search for a title, median", 1000 * taken[len(taken) // 2], "CPU-ms", "<= 5"),
         Row("a million: search for a title, p99", 1000 * taken[len(taken) * 99 // 100], "CPU-ms", "<= 25"),
+        Row("a million: making and proving a goal, median", 1000 * resets[len(resets) // 2], "CPU-ms", ""),
+        Row("a million: making and proving a goal, p99", 1000 * resets[len(resets) * 99 // 100], "CPU-ms", ""),
         Row("a million: titles found among the first ten", 100 * found / len(taken), "%", ""),
     ]
 

@@ -79,7 +79,7 @@ def tool_call(command: Command) -> dict[str, Any]:
     """Return the tool call that means a command, as ``{"tool", "arguments"}``."""
     verb, argument = command
     if verb == CHOOSE:
-        name, value = argument.split("\n")
+        name, _, value = argument.partition("\n")
         return {"tool": "choose_option", "arguments": {"name": name, "value": value}}
     return {"tool": verb, "arguments": {"query" if verb == SEARCH else "label": argument}}
 

@@ -85,7 +85,7 @@ class WebShopEnv(Environment):
         """
         options = self.options
         if split in GENERATED:
-            shop = shops.generated_shop(options["shop"], options["products"])
+            shop = shops.generated_shop(options["shop"], options["products"], options["prepared"])
             made = proposal(shop, split, index, options["difficulty"]).scenario
             if self._profile != "original":
                 return made
@@ -109,7 +109,9 @@ class WebShopEnv(Environment):
 
     def warm(self) -> None:
         """Open the search of the generated shop."""
-        shops.search_of(shops.generated_shop(self.options["shop"], self.options["products"]), self.options["prepared"])
+        options = self.options
+        shop = shops.generated_shop(options["shop"], options["products"], options["prepared"])
+        shops.search_of(shop, options["prepared"])
 
     def _list_goals(self) -> Mapping[str, GoalSplit]:
         """Return the splits of the data folder; a variable that points nowhere matters to nobody who needs no data."""

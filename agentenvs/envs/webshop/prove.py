@@ -1,18 +1,24 @@
 """Proofs about a goal: which products satisfy it, how near the others come, and in how many steps it can be done.
 
-Every product of the shop that could be of the wanted kind is looked at, chosen as well as it can be for the goal, and
-given to the rules of scoring: what earns full marks is in the set, what does not is not. Nothing of how the goal was
-made is used.
+Every product of the shop that could be what is wanted is looked at, chosen as well as it can be for the goal, and given
+to the rules of scoring: what earns full marks is in the set, what does not is not. Nothing of how the goal was made is
+used. A large shop tells which products could be (:meth:`~agentenvs_scenarios.webshop.model.Shop.likely`), so that a
+proof takes milliseconds there too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
+from typing import Final
 
 from agentenvs.envs.webshop.rules import PAGE_SIZE
-from agentenvs_scenarios.webshop.model import OptionGroup, Product, Scenario, Want
+from agentenvs_scenarios.webshop.model import NO_BOUND, OptionGroup, Product, Scenario, Want
 from agentenvs_scoring.webshop import Purchase, exact, kinship
+
+NEAR_ENOUGH: Final = 8
+"""Near misses of a want that are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +28,8 @@ class Proof:
     satisfying: tuple[tuple[str, ...], ...]
     """For each want, ids of the products that earn full marks, in order of their indices."""
     near: tuple[int, ...]
-    """For each want, how many products of the kind lack exactly one thing: an attribute, an option or the price."""
+    """For each want, how many products of the kind lack exactly one thing (an attribute, an option, the price), at most
+    :data:`NEAR_ENOUGH`."""
 
     @property
     def holds(self) -> bool:
@@ -33,28 +40,29 @@ class Proof:
 def prove(scenario: Scenario) -> Proof:
     """Return what is known of a goal, graded exactly."""
     goal = scenario.goal
-    candidates = [list(_candidates(scenario, want)) for want in goal.wants]
-    fitting = [
-        [one for one in found if _lacks(one, want, None) == 0]
-        for found, want in zip(candidates, goal.wants, strict=True)
-    ]
-    least = [min((one.price for one in found), default=None) for found in fitting]
+    least = [_least(scenario, want) for want in goal.wants] if goal.budget is not None else []
     satisfying, near = [], []
     for at, want in enumerate(goal.wants):
         bound = want.bound
         if goal.budget is not None:
             others = [price for other, price in enumerate(least) if other != at]
             bound = -1 if None in others else goal.budget - sum(price or 0 for price in others)
-        satisfying.append(
-            tuple(one.product.id for one in fitting[at] if exact(one, want, one.price <= bound).reward == 1.0)
-        )
-        near.append(sum(_lacks(one, want, bound) == 1 for one in candidates[at]))
+        fitting = (one for one in _candidates(scenario, want, 0, bound) if one.price <= bound)
+        satisfying.append(tuple(one.product.id for one in fitting if exact(one, want, cheap=True).reward == 1.0))
+        missing = (one for one in _candidates(scenario, want, 1, NO_BOUND) if _lacks(one, want, bound) == 1)
+        near.append(sum(1 for _ in islice(missing, NEAR_ENOUGH)))
     return Proof(tuple(satisfying), tuple(near))
 
 
-def _candidates(scenario: Scenario, want: Want) -> Iterator[Purchase]:
-    """Yield every product that could be of the kind, chosen as well as can be."""
-    for product in scenario.shop.kin(want.query, want.path):
+def _least(scenario: Scenario, want: Want) -> int | None:
+    """Return the least that something costs that has every attribute and option; None where nothing has."""
+    fitting = (one for one in _candidates(scenario, want, 0, None) if _lacks(one, want, None) == 0)
+    return min((one.price for one in fitting), default=None)
+
+
+def _candidates(scenario: Scenario, want: Want, lacking: int, bound: int | None) -> Iterator[Purchase]:
+    """Yield every product that could be wanted, chosen as well as can be."""
+    for product in scenario.shop.likely(want, lacking, bound):
         if kinship(product, want) == 1.0:
             yield Purchase(product, chosen_for(product, want))
 

@@ -192,7 +192,8 @@ class State:
             self._show(argument, 1, find)
             return None
         if verb == CHOOSE:
-            return self._choose_named(*argument.split("\n"))
+            name, _, value = argument.partition("\n")
+            return self._choose_named(name, value)
         if argument == SEARCH:
             return NO_SUCH_LABEL
         meaning = self.labels().get(argument)

@@ -17,6 +17,7 @@ from agentenvs.core.prepared import Item, Progress
 from agentenvs.core.search import ENGLISH, Index, build
 from agentenvs.envs.webshop.rules import MOST_RESULTS, Profile
 from agentenvs.envs.webshop.spec import SPEC
+from agentenvs_scenarios.webshop.families import SIZE
 from agentenvs_scenarios.webshop.files import find
 from agentenvs_scenarios.webshop.generated import GeneratedShop
 from agentenvs_scenarios.webshop.goals import GoalSplit, goal_splits, mended
@@ -31,7 +32,10 @@ B: Final = 0.4
 """BM25 as the original's engine has it."""
 
 INDEX: Final = "search.bm25"
-INDEX_FORMAT: Final = 2
+INDEX_FORMAT: Final = 3
+COLUMNS: Final = "products.npy"
+LARGE: Final = 5_000
+"""Products from which on a generated shop is handed columns, which are made with its search."""
 TABLE: Final = "nouns.json"
 TAGGER: Final = "spacy-3.8/en_core_web_sm"
 
@@ -92,9 +96,21 @@ def data_folder(option: str | None) -> Path | None:
     return Path(folder) if folder else None
 
 
-def generated_shop(seed: int, size: int) -> GeneratedShop:
-    """Return a generated shop."""
-    return _generated.get((seed, size), lambda: GeneratedShop(seed, size))
+def generated_shop(seed: int, size: int, given: str | None = None) -> GeneratedShop:
+    """Return a generated shop; a large one with its columns, which are made first where they are not prepared.
+
+    Raises:
+        DataError: They are not in the folder that was given.
+    """
+    return _generated.get((seed, size), lambda: _with_columns(GeneratedShop(seed, size), given))
+
+
+def _with_columns(shop: GeneratedShop, given: str | None) -> GeneratedShop:
+    if len(shop) >= LARGE:
+        from agentenvs_scenarios.webshop.columns import Columns
+
+        shop.columns = Columns.open(prepared.folder(SPEC, search_item(shop), given) / COLUMNS)
+    return shop
 
 
 def loaded_shop(folder: Path, rows: int | None) -> tuple[LoadedShop, dict[str, GoalSplit]]:
@@ -142,11 +158,26 @@ def search_item(shop: Shop) -> Item:
     """Return the index of a shop as what is made once."""
 
     def fill(folder: Path, progress: Progress) -> None:
-        documents = ((str(number), text) for number, text in enumerate(shop.documents()))
+        texts = shop.documents()
+        if isinstance(shop, GeneratedShop) and len(shop) >= LARGE:
+            texts = _noting(shop, texts, folder / COLUMNS)
+        documents = ((str(number), text) for number, text in enumerate(texts))
         index = build(documents, tokenizer=ENGLISH, k1=K1, b=B, lengths="lucene", total=len(shop), progress=progress)
         index.save(folder / INDEX)
 
     return Item("search", {"shop": shop.digest, "index": INDEX_FORMAT}, fill)
+
+
+def _noting(shop: GeneratedShop, texts: Iterator[str], path: Path) -> Iterator[str]:
+    """Yield a shop's texts, and write its columns as they pass by: what is so of a product is known just then."""
+    from agentenvs_scenarios.webshop.columns import Columns
+
+    columns = Columns.empty(shop.families)
+    for number, text in enumerate(texts):
+        if number % SIZE == 0:
+            columns.put(number // SIZE, shop.family(number // SIZE))
+        yield text
+    columns.save(path)
 
 
 def table_of(shop: LoadedShop, given: str | None = None) -> Table:
@@ -190,7 +221,7 @@ def items(options: Mapping[str, Any]) -> Iterator[Item]:
     """Yield what an environment with some options needs."""
     folder = data_folder(options["data"])
     if folder is None:
-        yield search_item(generated_shop(options["shop"], options["products"]))
+        yield search_item(GeneratedShop(options["shop"], options["products"]))
         return
     shop, _ = loaded_shop(folder, options["rows"])
     yield search_item(shop)

@@ -20,7 +20,9 @@ SIZE: Final = 8
 BASE, FIRST_SLOT, SECOND_SLOT, NOT_MADE, SOLD_OUT, DEARER, CHEAPER, EQUAL = range(SIZE)
 """The parts."""
 
-_ENDINGS: Final = (0, 49, 95, 99)
+PRICE_POINTS: Final = 5
+"""Prices that families of a kind start from: few, so that a bound fits many families and singles out none."""
+_CENTS: Final = 99
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +94,9 @@ def _member(
 
 
 def _price(stream: Stream, kind: Kind) -> int:
-    dollars = stream.between(kind.least // 100, kind.most // 100)
-    return dollars * 100 + stream.choice(_ENDINGS)
+    least, most = kind.least // 100, kind.most // 100
+    dollars = least + (most - least) * stream.below(PRICE_POINTS) // (PRICE_POINTS - 1)
+    return dollars * 100 + _CENTS
 
 
 def _difference(stream: Stream, part: int) -> int:

@@ -127,6 +127,8 @@ def read_rows(path: Path) -> Iterator[dict[str, Any]]:
         rows = read_json(path)
     if isinstance(rows, dict):
         rows = rows.values()
+    if rows is None or isinstance(rows, str | int | float):
+        raise unusable(path, "it holds no rows")
     for row in rows:
         if not isinstance(row, dict):
             raise unusable(path, f"a row is a {type(row).__name__}, not an object")

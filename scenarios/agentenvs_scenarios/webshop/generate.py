@@ -102,7 +102,7 @@ def _options(stream: Stream, kind: Kind, facts: Facts) -> tuple[tuple[str, str],
 def _cheapest(shop: GeneratedShop, want: Want, split: str) -> Want | None:
     """Return a want for the lowest price; None where no product of the split has it."""
     prices = {
-        product.id: price for product in shop.kin(want.query, want.path) if (price := _price(product, want)) is not None
+        product.id: price for product in shop.likely(want, 0, None) if (price := _price(product, want)) is not None
     }
     bound = min(prices.values())
     for name, price in prices.items():

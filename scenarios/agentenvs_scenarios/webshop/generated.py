@@ -1,22 +1,26 @@
 """A shop without files: every product is a function of the shop's seed and its index.
 
-Nothing is stored but what was looked at last; a million products take no more memory than a thousand. Ids look random
-and are a permutation of the indices, so that an id leads back to its index without a table.
+Nothing is stored but what was looked at last; a million products take no more memory than a thousand. A large shop is
+handed columns of what is so of its products (:mod:`agentenvs_scenarios.webshop.columns`), or it walks through a whole
+kind. Ids look random and are a permutation of the indices, so that an id leads back to its index without a table.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from agentenvs.core.canon import digest
 from agentenvs.core.streams import derive
 from agentenvs_scenarios.webshop.families import SIZE, Facts, family_of, kind_of
-from agentenvs_scenarios.webshop.model import Product, search_text
+from agentenvs_scenarios.webshop.model import Product, Want, search_text
 from agentenvs_scenarios.webshop.vocabulary import vocabulary
 from agentenvs_scenarios.webshop.wording import bare, brand_names, product_of
 
-GENERATOR: Final = 1
+if TYPE_CHECKING:  # numpy, which small shops do without
+    from agentenvs_scenarios.webshop.columns import Columns
+
+GENERATOR: Final = 2
 """Version of what seeds mean; a change makes other shops."""
 
 DEFAULT_PRODUCTS: Final = 10_000
@@ -45,6 +49,7 @@ class GeneratedShop:
         self.seed, self.size = seed, size
         self.key = derive(b"agentenvs/webshop", f"shop/{GENERATOR}/{seed}")
         self.digest = digest(["webshop/generated", GENERATOR, seed, size])
+        self.columns: Columns | None = None
         self._brands = brand_names(self.key)
         self._ids = _Ids(self.key)
         self._families: dict[int, tuple[Facts, ...]] = {}
@@ -104,6 +109,16 @@ class GeneratedShop:
             kind, family = kind_of(number), self.family(number)
             for index in self.members(number):
                 yield bare(self.id_of(index), kind, family[index % SIZE])
+
+    def likely(self, want: Want, lacking: int, bound: int | None) -> Iterator[Product]:
+        """Yield what of a kind may be wanted: see :meth:`~agentenvs_scenarios.webshop.model.Shop.likely`."""
+        if self.columns is None:
+            yield from self.kin(want.query, want.path)
+            return
+        for index in self.columns.likely(want, lacking, bound):
+            if index < self.size:
+                number, member = divmod(index, SIZE)
+                yield bare(self.id_of(index), kind_of(number), self.family(number)[member])
 
     def documents(self) -> Iterator[str]:
         """Yield the text a search looks at, product by product."""

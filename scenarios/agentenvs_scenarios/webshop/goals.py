@@ -10,12 +10,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import product as combinations
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from agentenvs.core.canon import clean_text, digest
+from agentenvs.core.canon import digest
 from agentenvs.core.errors import DataError
 from agentenvs.core.streams import Stream
-from agentenvs_scenarios.webshop.files import find, read_rows, unpacked, unusable
+from agentenvs_scenarios.webshop.fields import Form, reading, text, texts, wrong
+from agentenvs_scenarios.webshop.files import find, read_rows, unpacked
 from agentenvs_scenarios.webshop.load import LoadedShop
 from agentenvs_scenarios.webshop.mersenne import Twister
 from agentenvs_scenarios.webshop.model import NO_BOUND, Goal, Product, Want
@@ -61,7 +62,7 @@ def goal_splits(folder: Path, shop: LoadedShop) -> dict[str, GoalSplit]:
             found[split.name] = split
     for path in find(folder).goals:
         name = path.name.split(".")[0].replace("webshop_instructions", "goals").replace("-", "_")
-        frozen = tuple(_frozen(unpacked(row), path, shop) for row in read_rows(path))
+        frozen = tuple(_frozen(unpacked(row), path, number, shop) for number, row in enumerate(read_rows(path)))
         if frozen:
             found[name] = GoalSplit(name, f"goals of the file {path.name}", frozen)
     if not found:
@@ -81,13 +82,12 @@ def human_goals(shop: LoadedShop) -> Iterator[Goal]:
     """Yield a goal for each instruction that people wrote and that names an attribute, in order of the products."""
     for number in range(len(shop)):
         product = shop.product(number)
-        for at, written in enumerate(shop.notes[product.id]["human"]):
-            attributes = tuple(written["instruction_attributes"])
-            if attributes:
+        for at, written in enumerate(shop.notes[product.id].human):
+            if written.attributes:
                 bound, words = _bound(product, f"human/{at}")
-                options = tuple(("", clean_text(value)) for value in written["instruction_options"])
-                sentence = clean_text(written["instruction"]).strip(".") + words
-                yield _goal(product, sentence, attributes, options, bound, pairs=False)
+                options = tuple(("", value) for value in written.options)
+                sentence = written.text.strip(".") + words
+                yield _goal(product, sentence, written.attributes, options, bound, pairs=False)
 
 
 def synthetic_goals(shop: LoadedShop) -> Iterator[Goal]:
@@ -95,16 +95,15 @@ def synthetic_goals(shop: LoadedShop) -> Iterator[Goal]:
     for number in range(len(shop)):
         product = shop.product(number)
         notes = shop.notes[product.id]
-        if notes["instruction"] is None:
+        if not notes.instruction:
             continue
-        attributes = tuple(notes["instruction_attributes"])
         bound, words = _bound(product, "synthetic")
         groups = sorted(product.options, key=lambda group: group.name)
         for values in combinations(*(group.values for group in groups)):
             options = tuple((group.name, value) for group, value in zip(groups, values, strict=True))
             named = ", and ".join(f"{name}: {value}" for name, value in options)
-            sentence = f"{clean_text(notes['instruction'])}{' with ' if named else ''}{named}{words}"
-            yield _goal(product, sentence, attributes, options, bound, pairs=True)
+            sentence = f"{notes.instruction}{' with ' if named else ''}{named}{words}"
+            yield _goal(product, sentence, notes.attributes, options, bound, pairs=True)
 
 
 def mended(goal: Goal, shop: LoadedShop) -> Goal:
@@ -159,16 +158,22 @@ def _goal(
     return Goal(sentence, (want,), kind="synthetic" if pairs else "human")
 
 
-def _frozen(row: Mapping[str, Any], path: Path, shop: LoadedShop) -> Goal:
-    try:
-        product = shop.product(shop.index(row["asin"]))
-        if product.id != row["asin"]:
-            raise ValueError(f"there is no product {row['asin']}")
-        options = row["goal_options"]
+def _frozen(row: Form, path: Path, number: int, shop: LoadedShop) -> Goal:
+    with reading(path, f"goal {number}"):
+        asin = text(row, "asin")
+        if shop.index(asin) < 0:
+            raise ValueError(f"there is no product {asin!a:.20}")
+        options = row.get("goal_options")
         pairs = isinstance(options, Mapping)
-        chosen = tuple(options.items()) if isinstance(options, Mapping) else tuple(("", value) for value in options)
-        bound = min(round(float(row["price_upper"]) * 100), NO_BOUND)
-        sentence = clean_text(row["instruction_text"])
-        return _goal(product, sentence, tuple(row["attributes"]), chosen, bound, pairs=pairs)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise unusable(path, f"a goal: {error!r}") from error
+        chosen = (
+            tuple((name, text(options, name)) for name in options)
+            if isinstance(options, Mapping)
+            else tuple(("", value) for value in texts(row, "goal_options"))
+        )
+        bound = row.get("price_upper")
+        if isinstance(bound, bool) or not isinstance(bound, int | float) or bound < 0:
+            raise wrong("price_upper", bound, "a price") if bound is not None else ValueError("price_upper is missing")
+        product = shop.product(shop.index(asin))
+        cents = NO_BOUND if bound > NO_BOUND else min(round(bound * 100), NO_BOUND)
+        sentence, attributes = text(row, "instruction_text"), texts(row, "attributes")
+        return _goal(product, sentence, attributes, chosen, cents, pairs=pairs)

@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal, InvalidOperation
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
 from agentenvs.core.canon import clean_text, digest
 from agentenvs.core.errors import DataError
 from agentenvs.core.streams import Stream
-from agentenvs_scenarios.webshop.files import Files, find, read_json, read_rows, unpacked, unusable
-from agentenvs_scenarios.webshop.model import OptionGroup, Product, Review, search_text
+from agentenvs_scenarios.webshop.fields import Form, reading, rows, table, text, texts, wrong
+from agentenvs_scenarios.webshop.files import Files, find, read_json, read_rows, unpacked
+from agentenvs_scenarios.webshop.model import OptionGroup, Product, Review, Want, search_text
 
 NO_PRICE: Final = Decimal(100)
 """Dollars the original takes where a price is missing."""
@@ -26,7 +29,29 @@ DUMMY: Final = ("DUMMY_ATTR",)
 """Attributes of a product that the attribute file does not know."""
 
 _PRICES: Final = b"agentenvs/webshop/prices"
-_NOT_PRICE = re.compile(r"[^\d.]")
+_MOST_DOLLARS: Final = 1_000_000
+_NOT_PRICE = re.compile(r"[^0-9.]")
+_ONE_PRICE = re.compile(r"\$([0-9,]{1,12}(?:\.[0-9]{1,6})?)")
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """What somebody wrote for a product."""
+
+    text: str
+    attributes: tuple[str, ...]
+    options: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Notes:
+    """What goals are made of beside a product."""
+
+    instruction: str
+    """The synthetic one; empty where there is none."""
+    attributes: tuple[str, ...]
+    """Those the synthetic instruction asks for."""
+    human: tuple[Instruction, ...]
 
 
 class LoadedShop:
@@ -40,7 +65,7 @@ class LoadedShop:
 
     loaded = True
 
-    def __init__(self, products: list[Product], digest_of_files: str, notes: Mapping[str, Mapping[str, Any]]) -> None:
+    def __init__(self, products: list[Product], digest_of_files: str, notes: Mapping[str, Notes]) -> None:
         self.digest = digest(["webshop/loaded/1", digest_of_files])
         self.notes = notes
         self._products = products
@@ -60,6 +85,10 @@ class LoadedShop:
 
     def kin(self, query: str, path: str) -> Iterator[Product]:
         """Yield every product: any of them may share a part of a path."""
+        return iter(self._products)
+
+    def likely(self, want: Want, lacking: int, bound: int | None) -> Iterator[Product]:
+        """Yield every product."""
         return iter(self._products)
 
     def documents(self) -> Iterator[str]:
@@ -82,97 +111,137 @@ def load_shop(folder: Path, limit: int | None = None) -> LoadedShop:
 
 
 def _raw(found: Files, limit: int | None) -> LoadedShop:
-    attributes = read_json(found.attributes) if found.attributes else {}
-    human = read_json(found.human) if found.human else {}
-    prices = read_json(found.prices) if found.prices else {}
-    products: list[Product] = []
-    notes: dict[str, dict[str, Any]] = {}
-    for number, row in enumerate(read_rows(found.products)):
-        if limit is not None and number >= limit:
-            break
+    attributes, human, prices = (_entries(path) for path in (found.attributes, found.human, found.prices))
+    products: dict[str, Product] = {}
+    notes: dict[str, Notes] = {}
+    for row in islice(read_rows(found.products), limit):
         asin = row.get("asin")
-        if not isinstance(asin, str) or asin == "nan" or len(asin) > 10 or asin in notes:
+        if not isinstance(asin, str) or asin == "nan" or len(asin) > 10 or asin in products:
             continue
-        known = attributes.get(asin) or {}
-        notes[asin] = {
-            "instruction": known.get("instruction"),
-            "instruction_attributes": known.get("instruction_attributes") or (),
-            "human": human.get(asin) or (),
-        }
-        try:
-            products.append(_product(row, known.get("attributes"), prices.get(asin)))
-        except (KeyError, TypeError, ValueError, AttributeError, InvalidOperation) as error:
-            raise unusable(found.products, f"product {asin}: {error!r}") from error
+        name = f"product {ascii(asin)[1:-1]}"
+        with reading(found.attributes or found.products, name):
+            known = table(attributes.get(asin), "its entry")
+            listed = None if known.get("attributes") is None else texts(known, "attributes")
+            instruction = text(known, "instruction", ""), texts(known, "instruction_attributes")
+        with reading(found.human or found.products, name):
+            written = _written(human.get(asin), "its entry")
+        with reading(found.prices or found.products, name):
+            drawn = _drawn(prices.get(asin))
+        with reading(found.products, name):
+            products[asin] = _product(row, listed, drawn)
+        notes[asin] = Notes(*instruction, written)
     return _shop(products, found, notes)
+
+
+def _entries(path: Path | None) -> Form:
+    """Return a file's entries by product; none where there is no file."""
+    if path is None:
+        return {}
+    with reading(path, "the whole of it"):
+        found = read_json(path)
+        if not isinstance(found, Mapping):
+            raise wrong("it", found, "a table of products")
+        return found
 
 
 def _exported(found: Files, limit: int | None) -> LoadedShop:
-    prices = read_json(found.prices) if found.prices else {}
-    products: list[Product] = []
-    notes: dict[str, dict[str, Any]] = {}
-    for number, packed in enumerate(read_rows(found.products)):
-        if limit is not None and number >= limit:
-            break
+    prices = _entries(found.prices)
+    products: dict[str, Product] = {}
+    notes: dict[str, Notes] = {}
+    for packed in islice(read_rows(found.products), limit):
         row = unpacked(packed)
         asin = row.get("asin")
-        if not isinstance(asin, str) or asin in notes:
+        if not isinstance(asin, str) or asin in products:
             continue
-        notes[asin] = {
-            "instruction": row.get("instruction_text"),
-            "instruction_attributes": row.get("instruction_attributes") or (),
-            "human": row.get("instructions") or (),
-        }
-        try:
-            products.append(_product(_as_raw(row), row.get("Attributes"), prices.get(asin)))
-        except (KeyError, TypeError, ValueError, AttributeError, InvalidOperation) as error:
-            raise unusable(found.products, f"product {asin}: {error!r}") from error
+        name = f"product {ascii(asin)[1:-1]}"
+        with reading(found.prices or found.products, name):
+            drawn = _drawn(prices.get(asin))
+        with reading(found.products, name):
+            listed = None if row.get("Attributes") is None else texts(row, "Attributes")
+            products[asin] = _product(_as_raw(row), listed, drawn)
+            instruction = text(row, "instruction_text", ""), texts(row, "instruction_attributes")
+            notes[asin] = Notes(*instruction, _written(row.get("instructions"), "instructions"))
     return _shop(products, found, notes)
 
 
-def _shop(products: list[Product], found: Files, notes: dict[str, dict[str, Any]]) -> LoadedShop:
+def _written(value: Any, name: str) -> tuple[Instruction, ...]:
+    found = []
+    for form in rows(value, name):
+        attributes = texts(form, "instruction_attributes")
+        # One that names no attribute is no goal, whatever it says.
+        said = text(form, "instruction", None if attributes else "")
+        found.append(Instruction(said, attributes, texts(form, "instruction_options")))
+    return tuple(found)
+
+
+def _drawn(value: Any) -> Decimal | None:
+    """Return a frozen price in dollars."""
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise wrong("its price", value, "a number")
+    if not 0 <= value < _MOST_DOLLARS:
+        raise ValueError(f"its price {value!r} is none")
+    return Decimal(repr(value))
+
+
+def _shop(products: dict[str, Product], found: Files, notes: dict[str, Notes]) -> LoadedShop:
     if not products:
         raise DataError(f"{found.products} holds no product", fix="give the file that the field's download brings")
-    return LoadedShop(products, found.digest(), notes)
+    named = {product.id: notes[asin] for asin, product in products.items()}
+    return LoadedShop(list(products.values()), found.digest(), named)
 
 
-def _as_raw(row: Mapping[str, Any]) -> dict[str, Any]:
+def _as_raw(row: Form) -> dict[str, Any]:
     """Return a processed row in the raw schema."""
-    options = row.get("options") or {}
+    options = table(row.get("options"), "options")
     pricing = row.get("pricing") or []
     return {
         **row,
         "pricing": " - ".join(f"${price}" for price in pricing) if isinstance(pricing, list) else pricing,
-        "customization_options": {name: [{"value": value} for value in values] for name, values in options.items()},
+        "customization_options": {name: [{"value": value} for value in texts(options, name)] for name in options},
     }
 
 
-def _product(row: Mapping[str, Any], attributes: Any, drawn: Any) -> Product:
+def _product(row: Form, attributes: tuple[str, ...] | None, drawn: Decimal | None) -> Product:
     pricing = _pricing(row.get("pricing"))
     low, high = (_cents(pricing[0]), _cents(pricing[-1]))
-    bullets = row["small_description"]
+    bullets = row.get("small_description")
     return Product(
-        id=clean_text(row["asin"]),
-        title=clean_text(row["name"]),
+        id=text(row, "asin"),
+        title=text(row, "name"),
         tag=" to ".join(f"${float(price)}" for price in pricing),
         low=min(low, high),
         high=max(low, high),
-        charged=_charged(row["asin"], low, high) if drawn is None else _cents(Decimal(repr(drawn))),
-        category=row["category"],
-        query=row["query"].lower().strip(),
-        path=row["product_category"],
-        attributes=DUMMY if attributes is None else tuple(attributes),
+        charged=_charged(row["asin"], low, high) if drawn is None else _cents(drawn),
+        category=text(row, "category"),
+        query=text(row, "query").lower().strip(),
+        path=text(row, "product_category"),
+        attributes=DUMMY if attributes is None else attributes,
         options=_options(row.get("customization_options")),
-        description=clean_text(row["full_description"] or ""),
-        bullets=tuple(clean_text(item or "") for item in (bullets if isinstance(bullets, list) else [bullets])),
+        description=text(row, "full_description", ""),
+        bullets=tuple(_bullets(bullets if isinstance(bullets, list) else [bullets])),
         rating=_rating(row.get("average_rating")),
         reviews=tuple(_reviews(row.get("Reviews"))),
     )
 
 
-def _pricing(text: Any) -> tuple[Decimal, ...]:
+def _bullets(items: list[Any]) -> Iterator[str]:
+    for item in items:
+        if item is not None and not isinstance(item, str):
+            raise wrong("something in small_description", item, "a text")
+        yield clean_text(item or "")
+
+
+def _pricing(price: Any) -> tuple[Decimal, ...]:
     """Return one price or two, in dollars."""
-    parts = [_NOT_PRICE.sub("", part) for part in text.split("$")[1:]] if isinstance(text, str) else []
-    prices = [Decimal(part) for part in parts if part]
+    parts = [_NOT_PRICE.sub("", part) for part in price.split("$")[1:]] if isinstance(price, str) else []
+    try:
+        prices = [Decimal(part) for part in parts if part.strip(".")]
+    except InvalidOperation:
+        raise ValueError(f"pricing {price!a:.60} is none") from None
+    if any(found >= _MOST_DOLLARS for found in prices):
+        raise ValueError(f"pricing {price!a:.60} is beyond {_MOST_DOLLARS:,} dollars")
     return tuple(prices[:2]) or (NO_PRICE,)
 
 
@@ -188,24 +257,24 @@ def _charged(asin: str, low: int, high: int) -> int:
     return min(low, high) + Stream(_PRICES, asin).below(abs(high - low) + 1)
 
 
-def _options(form: Any) -> tuple[OptionGroup, ...]:
+def _options(value: Any) -> tuple[OptionGroup, ...]:
     groups: dict[str, OptionGroup] = {}
-    for name, contents in (form or {}).items():
+    for name, contents in table(value, "customization_options").items():
         if contents is None:
             continue
-        values = tuple(clean_text(item["value"]).strip().replace("/", " | ").lower() for item in contents)
+        items = rows(contents, f"option {name!a}")
         groups[name.lower()] = OptionGroup(
             name=clean_text(name.lower()),
-            values=values,
-            prices=tuple(_option_price(item.get("price_string")) for item in contents),
-            stock=tuple(0 if item.get("is_available") is False else None for item in contents),
+            values=tuple(text(item, "value").strip().replace("/", " | ").lower() for item in items),
+            prices=tuple(_option_price(item.get("price_string")) for item in items),
+            stock=tuple(0 if item.get("is_available") is False else None for item in items),
         )
     return tuple(groups.values())
 
 
-def _option_price(text: Any) -> int | None:
+def _option_price(value: Any) -> int | None:
     """Return the price of an option, where its text is one price."""
-    found = re.fullmatch(r"\$([\d,]+(?:\.\d+)?)", text.strip()) if isinstance(text, str) else None
+    found = _ONE_PRICE.fullmatch(value.strip()) if isinstance(value, str) else None
     return _cents(Decimal(found[1].replace(",", ""))) if found else None
 
 
@@ -218,8 +287,8 @@ def _rating(value: Any) -> int | None:
     return int(stars * 10) if stars.is_finite() and 0 < stars <= 5 else None
 
 
-def _reviews(rows: Any) -> Iterator[Review]:
-    for row in rows or ():
+def _reviews(value: Any) -> Iterator[Review]:
+    for row in rows(value, "Reviews"):
         score = row.get("score", row.get("stars"))
         yield Review(
             clean_text(str(row.get("title", ""))),

@@ -109,6 +109,15 @@ class Shop(Protocol):
     def kin(self, query: str, path: str) -> Iterator[Product]:
         """Yield, in order of index, every product that could be of a kind: all others certainly are not."""
 
+    def likely(self, want: Want, lacking: int, bound: int | None) -> Iterator[Product]:
+        """Yield, in order of index, all products that may be what is wanted: some, as is to be seen, are not.
+
+        Args:
+            want: What is asked for.
+            lacking: How many of its attributes and options may be missing.
+            bound: Cents a product may cost, chosen as wanted; of those of least price alone where it is None.
+        """
+
     def documents(self) -> Iterator[str]:
         """Yield the text a search looks at, product by product."""
 

@@ -132,6 +132,39 @@ def test_native_shows_what_was_chosen_and_refuses_what_is_sold_out():
     assert "Page: reviews of product" in env.step("click[reviews]").observation.text
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"name": "color\n", "value": "white"},
+        {"name": "color", "value": "white\n"},
+        {"name": "a\nb", "value": "c\nd"},
+        {"name": "\ud800", "value": "\n"},
+    ],
+)
+def test_an_option_of_several_lines_is_a_turn(arguments):
+    env = make("native")
+    label = first_hit(env)
+    for _ in range(2):
+        key = env.state_key
+        assert env.step({"tool": "choose_option", "arguments": arguments}).info["invalid"]
+        assert env.state_key == key
+        env.step(f"click[{label}]")
+
+
+def test_choices_do_not_follow_to_another_product():
+    for profile in ("original", "compat", "native"):
+        env = make(profile)
+        label = first_hit(env)
+        other = [name for name, (kind, _) in env.world.labels().items() if kind == "product"][1]
+        env.step(f"click[{label}]")
+        env.step(f"click[{next(name for name, (kind, _) in env.world.labels().items() if kind == 'option')}]")
+        assert env.world.chosen
+        env.step("click[< prev]")
+        assert not env.world.chosen
+        env.step(f"click[{other}]")
+        assert not env.world.chosen
+
+
 def test_prices_follow_the_choice_outside_original():
     for profile in ("original", "compat", "native"):
         env = make(profile)

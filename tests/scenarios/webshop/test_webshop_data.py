@@ -147,6 +147,87 @@ def test_the_hugging_face_layout(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("name", "text", "why"),
+    [
+        ("items_shuffle.json", "null", "it holds no rows"),
+        ("items_shuffle.json", json.dumps([{**PRODUCT, "name": None}]), "product B000000001: name is empty"),
+        ("items_shuffle.json", json.dumps([{**PRODUCT, "query": 5}]), "B000000001: query is a number, not a text"),
+        ("items_shuffle.json", json.dumps([{**PRODUCT, "pricing": "$1.2.3"}]), "pricing '$1.2.3' is none"),
+        ("items_shuffle.json", json.dumps([{**PRODUCT, "pricing": "$1e9 $99999999"}]), "is beyond 1,000,000 dollars"),
+        ("items_shuffle.json", json.dumps([{**PRODUCT, "small_description": [7]}]), "something in small_description"),
+        (
+            "items_shuffle.json",
+            json.dumps([{**PRODUCT, "customization_options": {"Size": [{}]}}]),
+            "B000000001: value is missing",
+        ),
+        ("items_ins_v2.json", "[1]", "it is a list, not a table of products"),
+        ("items_ins_v2.json", '{"B000000001": {"attributes": [null]}}', "something in attributes is empty, not a text"),
+        ("items_human_ins.json", '{"B000000001": [5]}', "something in its entry is a number, not a table"),
+        ("items_human_ins.json", '{"B000000001": [{"instruction_attributes": ["a"]}]}', "instruction is missing"),
+        ("prices.json", '{"B000000001": -5}', "its price -5 is none"),
+        ("prices.json", '{"B000000001": "5"}', "its price is a text, not a number"),
+        ("goals.json", '[{"asin": "B1"}]', "goal 0: there is no product 'B1'"),
+        ("goals.json", '[{"asin": "B000000001", "price_upper": "x"}]', "goal 0: price_upper is a text, not a price"),
+        (
+            "goals.json",
+            '[{"asin": "B000000001", "price_upper": 5, "attributes": "soft"}]',
+            "instruction_text is missing",
+        ),
+        ("goals.json", '{"a": {"asin": NaN}}', "goal 0: asin is empty"),
+        ("goals.json", "{", "it is no JSON"),
+    ],
+)
+def test_a_damaged_record_is_named_with_its_file(tmp_path, name, text, why):
+    write(tmp_path, [PRODUCT])
+    for old in tmp_path.glob(name.partition(".")[0] + "*"):
+        old.unlink()
+    (tmp_path / name).write_text(text)
+    with pytest.raises(DataError) as raised:
+        goal_splits(tmp_path, load_shop(tmp_path))
+    assert name in str(raised.value)
+    assert why in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "data", [b"\xff\xfe[\x00", "Bl\u00fc".encode("latin-1"), b"[" * 100_000, b"", b"version https:"]
+)
+def test_what_is_no_text_of_json_says_so(tmp_path, data):
+    (tmp_path / "items_shuffle.json").write_bytes(data)
+    with pytest.raises(DataError, match="it is no JSON"):
+        load_shop(tmp_path)
+
+
+def test_parquet_holds_the_same(tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet", reason="pyarrow is not installed (extra webshop-data)")
+    arrow = pytest.importorskip("pyarrow")
+    row = {
+        "asin": "B000000001", "name": "Blue Shirt", "full_description": "A shirt.", "small_description": '["one"]',
+        "pricing": "[12.5]", "product_category": "Clothing", "category": "fashion", "query": "shirts",
+        "options": '{"size": ["l"]}', "Attributes": '["soft"]', "Reviews": None, "instruction_text": None,
+    }  # fmt: skip
+    goal = {
+        "asin": "B000000001", "instruction_text": "a shirt", "attributes": '["soft"]', "price_upper": 20.0,
+        "goal_options": '{"size": "l"}',
+    }  # fmt: skip
+    read = []
+    for ending in ("jsonl", "parquet"):
+        folder = tmp_path / ending
+        folder.mkdir()
+        for name, form in (("webshop", row), ("webshop_instructions-train", goal)):
+            if ending == "parquet":
+                parquet.write_table(arrow.Table.from_pylist([form]), folder / f"{name}.parquet")
+            else:
+                (folder / f"{name}.jsonl").write_text(json.dumps(form))
+        shop = load_shop(folder)
+        read.append((shop.product(0), goal_splits(folder, shop)["goals_train"].goals))
+    assert read[0] == read[1]
+    assert read[1][1][0].wants[0].options == (("size", "l"),)
+    (tmp_path / "parquet" / "webshop.parquet").write_bytes(b"PAR1 and no more")
+    with pytest.raises(DataError, match=r"webshop\.parquet cannot be used"):
+        load_shop(tmp_path / "parquet")
+
+
+@pytest.mark.parametrize(
     ("files", "words"),
     [
         ({}, "no products of a web shop"),

@@ -1,10 +1,16 @@
 """Generated shops and goals: the same from the same seed, near misses in every family, splits kept apart."""
 
+import re
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
 from agentenvs.core.errors import ContractError
 from agentenvs.core.streams import scenario_key
-from agentenvs_scenarios.webshop.families import CHEAPER, DEARER, EQUAL, SIZE, SOLD_OUT
+from agentenvs.envs.webshop.propose import propose
+from agentenvs_scenarios.webshop.columns import Columns
+from agentenvs_scenarios.webshop.families import BASE, CHEAPER, DEARER, EQUAL, PRICE_POINTS, SIZE, SOLD_OUT, kind_of
 from agentenvs_scenarios.webshop.generate import SHARES, SPLITS, generate, split_of
 from agentenvs_scenarios.webshop.generated import MOST_PRODUCTS, GeneratedShop
 from agentenvs_scenarios.webshop.ladder import RUNGS, ladder
@@ -112,3 +118,62 @@ def test_vocabulary_is_sound():
         labels = [value.label for slot in kind.slots for value in slot]
         assert len(labels) == len(set(labels)), kind.name
     assert "search" not in search_text(SHOP.product(0))
+
+
+SMALL = "with from that this like made must been have what which when only more into other than"
+
+
+def test_other_words_share_none_with_the_plain_ones_and_name_no_option():
+    """Beginnings of long words are compared; small words and those every clause is made of are not."""
+
+    def telling(text):
+        words = re.findall(r"[a-z0-9]+", text.lower())
+        return {word[:5] for word in words if len(word) > 3 and word not in SMALL.split()}
+
+    for kind in vocabulary().kinds:
+        assert not any(telling(kind.name) & telling(other) for other in kind.also), kind.name
+        named = {value for choice in kind.choices for value in choice.values if value.isalpha()}
+        for value in {value for slot in kind.slots for value in slot}:
+            assert not telling(value.ask) & telling(f"{value.label} {value.say}"), value
+            assert not named & set(re.findall(r"[a-z]+", value.ask)), (kind.name, value)
+
+
+def test_few_prices_are_started_from_so_that_a_bound_singles_out_no_family():
+    shop = GeneratedShop(0, 10_000)
+    starts = {}
+    for number in range(shop.families):
+        kind = kind_of(number)
+        if not any(choice.step for choice in kind.choices):
+            base = next(facts for facts in shop.family(number) if facts.part == BASE)
+            starts.setdefault(kind.name, []).append(base.low)
+    for found in starts.values():
+        assert len(set(found)) <= PRICE_POINTS
+        assert len(found) / len(set(found)) > 4
+
+
+@pytest.mark.parametrize("size", [1001, 4000])
+def test_columns_leave_out_nothing_that_is_wanted(size, tmp_path):
+    shop, narrowed = GeneratedShop(3, size), GeneratedShop(3, size)
+    columns = Columns.empty(shop.families)
+    for number in range(shop.families):
+        columns.put(number, shop.family(number))
+    columns.save(tmp_path / "products.npy")
+    narrowed.columns = Columns.open(tmp_path / "products.npy")
+    for index in range(40):
+        for rung in RUNGS:
+            key = scenario_key("webshop", "train", index)
+            one, other = propose(shop, key, "train", rung), propose(narrowed, key, "train", rung)
+            assert (one.scenario.digest, one.proof) == (other.scenario.digest, other.proof)
+            want = one.scenario.goal.wants[0]
+            found = [narrowed.index(product.id) for product in narrowed.likely(want, 0, None)]
+            assert found == sorted(found)
+            assert len(found) < len(list(shop.likely(want, 0, None)))
+    assert list(narrowed.likely(replace(want, query="no such kind"), 0, None)) == []
+
+
+def test_what_holds_no_columns_is_refused(tmp_path):
+    (tmp_path / "a.npy").write_bytes(b"no columns")
+    np.save(tmp_path / "b.npy", np.zeros((3, 3)))
+    for name in ("a.npy", "b.npy"):
+        with pytest.raises(ValueError, match=r"."):
+            Columns.open(tmp_path / name)
