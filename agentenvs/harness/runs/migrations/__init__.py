@@ -1,0 +1,1 @@
+"""The versions of the index's schema, by alembic."""
