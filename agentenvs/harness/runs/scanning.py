@@ -226,32 +226,34 @@ def _common(
 
 
 def _row(line: Mapping[str, JSON]) -> Row:
-    usage = line["usage"]
-    for name in ("number", "index", "turns", "invalid"):
-        if type(line[name]) is not int:
-            raise ValueError(f"{name} is {line[name]!r:.60}")
-    if not 0 <= line["number"] < 2**31 or abs(line["index"]) > _MOST:
-        raise ValueError(f"number {line['number']!r}, index {line['index']!r} are out of range")
+    usage, attempt, undone = line["usage"], line.get("attempt", 1), line.get("undone", 0)
+    number, turns, invalid, index = line["number"], line["turns"], line["invalid"], line["index"]
+    counts = {"number": number, "turns": turns, "invalid": invalid, "attempt": attempt, "undone": undone}
+    for name, value in counts.items():
+        if type(value) is not int or not 0 <= value < 2**31:
+            raise ValueError(f"{name} is {value!r:.60}")
+    if type(index) is not int or abs(index) > _MOST:
+        raise ValueError(f"index is {index!r:.60}")
     if type(line["success"]) is not bool:
         raise ValueError(f"success is {line['success']!r:.60}")
     return (
-        line["number"],
+        number,
         _text(line["split"], 200),
-        line["index"],
+        index,
         _text(line["scenario"]),
         _text_or_none(line["scenario_digest"], 64),
         _text(line["record"], 64),
         _text_or_none(line["kind"]),
         _text_or_none(line.get("difficulty")),
         _count(line["par"]),
-        line.get("attempt", 1),
+        attempt,
         _text(line["ending"], 12),
         line["success"],
         _real(line["reward"]),
         _real(line["episode_return"]),
-        line["turns"],
-        line["invalid"],
-        line.get("undone", 0),
+        turns,
+        invalid,
+        undone,
         _text_or_none(line.get("stopped")),
         _text_or_none(line.get("fault"), 12),
         _text_or_none(line.get("error")),
