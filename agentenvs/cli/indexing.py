@@ -237,6 +237,7 @@ def export(
 def rm(
     run: Annotated[list[str], typer.Argument(help="Runs: the beginning of a name, or a folder.", metavar="RUN...")],
     db: Db = None,
+    as_json: arguments.Json = False,
     quiet: arguments.Quiet = False,
     no_color: arguments.NoColor = False,
 ) -> None:
@@ -247,7 +248,10 @@ def rm(
         names = [asking.named(engine, name) for name in run]
         for name in dict.fromkeys(names):
             indexing.forget(engine, name)
-    console.message(f"{len(set(names))} run(s) taken out of the index; their folders stay")
+    if as_json:
+        console.result({"forgotten": sorted(set(names))})
+    else:
+        console.message(f"{len(set(names))} run(s) taken out of the index; their folders stay")
 
 
 def frontier(

@@ -36,9 +36,14 @@ VERBS = (
     "init",
     "wrap",
     "doctor",
+    "runs",
     "journal",
 )
-COMMANDS = (*(verb for verb in VERBS if verb != "journal"), "journal ls", "journal export", "journal prune")
+GROUPS = {"journal": ("ls", "export", "prune"), "runs": ("index", "ls", "show", "export", "rm", "frontier")}
+COMMANDS = (
+    *(verb for verb in VERBS if verb not in GROUPS),
+    *(f"{group} {verb}" for group, verbs in GROUPS.items() for verb in verbs),
+)
 WITHOUT_JSON = ("serve", "logs", "journal export")
 """A server tells no result, a log is text; an export is JSON itself."""
 
