@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import secrets
 import shlex
@@ -65,6 +66,7 @@ def add_to(app: typer.Typer) -> None:
         "eval household --policy my_module:Learner --stream 3,1,2 --reward-visible true",
         "eval household --policy expert --url http://127.0.0.1:8000 --concurrency 16",
         "eval household --policy exec:'python my_agent.py' --concurrency 4 --episode-seconds 600",
+        "eval household --policy exec:'python my_agent.py' --model m --base-url http://localhost:8000/v1",
         "eval household --policy openai --model m --base-url http://localhost:8000/v1 --protocol react",
         "eval --resume runs/demo --retry-errors",
     )
@@ -157,6 +159,10 @@ def played(config: RunConfig, play: Callable[..., RunResult]) -> RunResult:
 
 def _model(spec: EnvSpec, policy: str, given: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     """Return the settings of the model, where one plays, and the options its protocol sets on the environment."""
+    from agentenvs.harness.program import is_program
+
+    if is_program(policy):
+        return modelling.proxy_settings(given), {}
     if policy != "openai":
         modelling.refuse(given)
         return None, {}
@@ -222,7 +228,7 @@ def _dry(config: RunConfig, as_json: bool) -> None:
         "options": planned.options,
         "trials": config.trials,
         "budgets": planned.budgets,
-        "protocol": None if config.settings is None else config.settings.protocol,
+        "protocol": getattr(config.settings, "protocol", None),
     }
     if as_json:
         console.result(said)
@@ -288,7 +294,8 @@ def _server_for(config: RunConfig) -> Iterator[RunConfig]:
 
     token = secrets.token_urlsafe()
     machine = {name: config.options[name] for name in config.stage().machine_options(config.options)}
-    with background([config.env], Settings(tokens=(token,)), machine) as url:
+    doors = "v1,mcp" if importlib.util.find_spec("mcp") else "v1"
+    with background([config.env], Settings(tokens=(token,), doors=doors), machine) as url:
         yield replace(config, url=url, token=token)
 
 

@@ -1,9 +1,12 @@
-"""The options of the ``openai`` policy on the command line; each is a setting of the same name."""
+"""The options of a model on the command line: of the ``openai`` policy, or of the proxy that gives a program one.
+
+Each is a setting of the same name.
+"""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
@@ -12,8 +15,9 @@ from agentenvs.cli import completing
 
 if TYPE_CHECKING:
     from agentenvs.harness.model_settings import OpenAISettings
+    from agentenvs.harness.proxy.settings import ProxySettings
 
-_PANEL = "A model (--policy openai)"
+_PANEL = "A model (--policy openai, or of an exec:'COMMAND')"
 
 
 def _option(flag: str, text: str) -> Any:
@@ -50,11 +54,20 @@ _TEXTS = {
     "price_cached": "Dollars a million cached tokens of prompt.",
     "prices": "Table of prices (TOML); the one that comes with agentenvs otherwise.",
     "extra": "JSON object of further fields of the request.",
+    "model_apis": "exec: what the endpoint has itself of chat,responses,messages (chat).",
+    "episode_tokens": "exec: tokens that an episode may use.",
+    "episode_dollars": "exec: what an episode may cost.",
 }
 """Parameter of a verb -> its help."""
 
 _RENAMED = {"model_seed": "seed"}
 """Parameter of a verb -> setting, where they differ."""
+
+_OF_PROXY = {"model_apis": "apis", "episode_tokens": "tokens", "episode_dollars": "dollars"}
+"""Parameters for programs alone -> settings of the proxy."""
+
+_OF_PROMPTS = ("protocol", "history", "tools", "examples")
+"""What only a policy that words the prompts itself can follow."""
 
 
 def with_model(verb: Callable[..., Any]) -> Callable[..., Any]:
@@ -80,14 +93,29 @@ def _annotation(name: str) -> Any:
 
 
 def settings(given: Mapping[str, Any]) -> OpenAISettings:
-    """Return the settings from a verb's parameters.
+    """Return the settings of the ``openai`` policy from a verb's parameters.
 
     Raises:
         ConfigError: A value that makes no sense.
     """
-    from agentenvs.harness.model_settings import OpenAISettings
+    _refuse(given, _OF_PROXY, "it is for the model of an exec:'COMMAND'", "leave it out")
+    return _model(given, [name for name in _TEXTS if name not in _OF_PROXY])
 
-    return OpenAISettings.parse(**{_RENAMED.get(name, name): given[name] for name in _TEXTS})
+
+def proxy_settings(given: Mapping[str, Any]) -> ProxySettings | None:
+    """Return the settings of the proxy that gives a program its model; None where no model is named.
+
+    Raises:
+        ConfigError: A value that makes no sense.
+    """
+    from agentenvs.harness.proxy.settings import ProxySettings
+
+    if given["model"] is None:
+        refuse(given)
+        return None
+    _refuse(given, _OF_PROMPTS, "a program words its prompts itself", "leave it out")
+    model = _model(given, [name for name in _TEXTS if name not in (*_OF_PROXY, *_OF_PROMPTS)])
+    return ProxySettings.parse(model, **{setting: given[name] for name, setting in _OF_PROXY.items()})
 
 
 def refuse(given: Mapping[str, Any]) -> None:
@@ -96,12 +124,18 @@ def refuse(given: Mapping[str, Any]) -> None:
     Raises:
         ConfigError: One was given.
     """
+    _refuse(given, _TEXTS, "no model is asked", "add --policy openai, or --model to an exec:'COMMAND', or leave it out")
+
+
+def _model(given: Mapping[str, Any], names: Iterable[str]) -> OpenAISettings:
+    from agentenvs.harness.model_settings import OpenAISettings
+
+    return OpenAISettings.parse(**{_RENAMED.get(name, name): given[name] for name in names})
+
+
+def _refuse(given: Mapping[str, Any], names: Iterable[str], why: str, fix: str) -> None:
     from agentenvs.core.errors import ConfigError
 
-    for name in _TEXTS:
+    for name in names:
         if given[name] is not None and (name, given[name]) != ("protocol", "native"):
-            raise ConfigError(
-                f"--{name.replace('_', '-')} has no effect here",
-                why="only the openai policy asks a model",
-                fix="add --policy openai, or leave it out",
-            )
+            raise ConfigError(f"--{name.replace('_', '-')} has no effect here", why=why, fix=fix)

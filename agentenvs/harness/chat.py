@@ -37,7 +37,8 @@ MAX_DEPTH = 64
 MIN_SECRET = 8
 """Keys shorter than this are placeholders of local servers and are not searched for in replies."""
 
-_RETRIED = frozenset({408, 409, 425, 429})
+RETRIED = frozenset({408, 409, 425, 429})
+"""Statuses below 500 after which the same request is sent again."""
 _BLOT = "[key]"
 _HINTS = {
     400: "read what it says; a conversation that has grown too long fits with --history last:K",
@@ -107,7 +108,7 @@ class ChatClient:
         headers = {"User-Agent": f"agentenvs/{__version__}", "Accept-Encoding": "identity"}
         if key is not None:
             headers["Authorization"] = f"Bearer {key}"
-        self._http = httpx.Client(headers=headers, timeout=timeout, verify=_tls())
+        self._http = httpx.Client(headers=headers, timeout=timeout, verify=tls())
 
     def close(self) -> None:
         """Close the connections. May be called twice."""
@@ -174,13 +175,13 @@ class ChatClient:
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
             raise _Again(self._clean(f"{type(error).__name__}: {error}"[:300])) from error
         text = self._clean(data.decode("utf-8", "replace"))
-        if status in _RETRIED or status >= 500:
-            raise _Again(f"status {status}: {_said(text)}", retry_after(headers))
+        if status in RETRIED or status >= 500:
+            raise _Again(f"status {status}: {said(text)}", retry_after(headers))
         if status != 200:
             raise ServiceError(
                 f"the model endpoint at {self._host} refuses the request: status {status}",
                 # A 401 may quote the key or a part of it.
-                why="" if status == 401 else _said(text),
+                why="" if status == 401 else said(text),
                 fix=_HINTS.get(status, "check --base-url"),
             )
         if not whole:
@@ -197,7 +198,7 @@ class ChatClient:
 
 
 @cache
-def _tls() -> SSLContext:
+def tls() -> SSLContext:
     """Return one TLS context for all clients: making one takes tens of milliseconds."""
     return httpx.create_ssl_context()
 
@@ -217,14 +218,14 @@ def _read(response: httpx.Response, deadline: float) -> tuple[bytes, bool]:
 
 def _parse(text: str, clean: Callable[[str], str]) -> Reply:
     try:
-        form = _cleaned(json.loads(text, parse_constant=lambda _: None), clean)
+        form = cleaned(json.loads(text, parse_constant=lambda _: None), clean)
     except (ValueError, RecursionError) as error:
         return _faulty(f"the body is no JSON: {error}", text)
     choices = form.get("choices") if isinstance(form, dict) else None
     choice = choices[0] if isinstance(choices, list) and choices else None
     message = choice.get("message") if isinstance(choice, dict) else None
     if not isinstance(form, dict) or not isinstance(choice, dict) or not isinstance(message, dict):
-        return _faulty(f"the body has no message: {_said(text)}", text)
+        return _faulty(f"the body has no message: {said(text)}", text)
     usage = form.get("usage")
     usage = usage if isinstance(usage, dict) else {}
     details = usage.get("prompt_tokens_details")
@@ -233,9 +234,9 @@ def _parse(text: str, clean: Callable[[str], str]) -> Reply:
         content=_content(message),
         calls=tuple(_calls(message.get("tool_calls"))),
         finish=finish if isinstance(finish, str) else None,
-        tokens_in=_count(usage.get("prompt_tokens")),
-        tokens_out=_count(usage.get("completion_tokens")),
-        tokens_cached=_count(details.get("cached_tokens")) if isinstance(details, dict) else None,
+        tokens_in=count(usage.get("prompt_tokens")),
+        tokens_out=count(usage.get("completion_tokens")),
+        tokens_cached=count(details.get("cached_tokens")) if isinstance(details, dict) else None,
         raw=form if len(text) <= MAX_RAW else text[:MAX_RAW] + "…",
         attempts=(),
     )
@@ -264,7 +265,7 @@ def _calls(form: JSON) -> Iterator[RawCall]:
         yield RawCall(function.get("name"), function.get("arguments"))
 
 
-def _cleaned(value: JSON, clean: Callable[[str], str], depth: int = 0) -> JSON:
+def cleaned(value: JSON, clean: Callable[[str], str], depth: int = 0) -> JSON:
     """Return a value that can be stored, every string cleaned: JSON escapes hide surrogates and keys from the text."""
     if depth > MAX_DEPTH:
         raise ValueError("nested too deeply")
@@ -273,17 +274,18 @@ def _cleaned(value: JSON, clean: Callable[[str], str], depth: int = 0) -> JSON:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
-        return {clean(key): _cleaned(item, clean, depth + 1) for key, item in value.items()}
+        return {clean(key): cleaned(item, clean, depth + 1) for key, item in value.items()}
     if isinstance(value, list):
-        return [_cleaned(item, clean, depth + 1) for item in value]
+        return [cleaned(item, clean, depth + 1) for item in value]
     return value
 
 
-def _count(value: JSON) -> int | None:
+def count(value: JSON) -> int | None:
+    """Return a count as an endpoint gave it; None where it is none."""
     return value if type(value) is int and 0 <= value < 2**53 else None
 
 
-def _said(text: str) -> str:
+def said(text: str) -> str:
     """Return what an error body says, short."""
     try:
         form = json.loads(text)

@@ -34,7 +34,7 @@ class ProgramRollout(Rollout):
         observation = self._world(self.recorded.reset, self._ref)
         self._words.first = observation.text
         policy.reset(env.spec, env.task())
-        run = guarded("abandoned", Run, policy.command, _told(env, policy.seconds))
+        run = guarded("abandoned", policy.start, self._number, _told(env, policy.seconds))
         try:
             self._watch(run, env, policy, stop)
         finally:

@@ -19,6 +19,7 @@ from agentenvs.core.canon import JSON, canonical_bytes
 from agentenvs.core.errors import ConfigError, DataError
 from agentenvs.harness.manifest import AgentEntry, EnvEntry, ModelEntry
 from agentenvs.harness.model_settings import OpenAISettings
+from agentenvs.harness.proxy.settings import ProxySettings
 
 NAME = "plan.json"
 
@@ -49,7 +50,7 @@ class PlanFile(BaseModel):
     episode_seconds: float | None
     stream: bool
     settings: dict[str, Any] | None
-    """Of the model, spelled as :meth:`OpenAISettings.parse` reads them."""
+    """Of the model, spelled as :meth:`OpenAISettings.parse` reads them; under ``proxy``, those of a program's proxy."""
     entry: EnvEntry
     agent: AgentEntry
     model: ModelEntry | None
@@ -109,19 +110,24 @@ def spelled(settings: Any) -> dict[str, Any] | None:
     """
     if settings is None:
         return None
+    if isinstance(settings, ProxySettings):
+        return {**(spelled(settings.model) or {}), "proxy": settings.spelled()}
     if not isinstance(settings, OpenAISettings):
         raise ConfigError(f"a {type(settings).__name__} holds no settings", fix="give OpenAISettings")
     given = {one.name: getattr(settings, one.name) for one in fields(settings)}
     return {name: _word(value) for name, value in given.items() if value is not None}
 
 
-def settings_of(form: Mapping[str, JSON] | None) -> OpenAISettings | None:
+def settings_of(form: Mapping[str, Any] | None) -> OpenAISettings | ProxySettings | None:
     """Read settings back.
 
     Raises:
         ConfigError: A value that makes no sense.
     """
-    return None if form is None else OpenAISettings.parse(**form)
+    if form is None:
+        return None
+    model = OpenAISettings.parse(**{name: value for name, value in form.items() if name != "proxy"})
+    return ProxySettings.parse(model, **form["proxy"]) if "proxy" in form else model
 
 
 def _word(value: Any) -> JSON:

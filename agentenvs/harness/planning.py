@@ -16,7 +16,7 @@ from agentenvs.core.spec import EnvSpec, SplitSpec
 from agentenvs.core.task import TaskRef
 from agentenvs.harness.budget import Budget
 from agentenvs.harness.policies import PolicyFactory, resolve
-from agentenvs.harness.program import is_program, program
+from agentenvs.harness.program import is_program, programs
 from agentenvs.harness.stage import Stage
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class RunConfig:
     budget: Budget = field(default_factory=Budget)
     """What the run may use; where it has, it starts no more episodes."""
     settings: Any = None
-    """Settings of the ``openai`` policy."""
+    """Settings of the ``openai`` policy, or of the proxy that gives a program its model."""
     url: str | None = None
     """The server whose environment is played; that of this process where None."""
     token: str | None = field(default=None, repr=False)
@@ -122,8 +122,7 @@ def plan(config: RunConfig) -> Plan:
 
 def _factory(config: RunConfig, spec: EnvSpec) -> PolicyFactory:
     if is_program(config.policy):
-        program(config.policy, config.url, config.episode_seconds)  # a mistake in it is to be told now
-        return lambda: program(config.policy, config.url, config.episode_seconds)
+        return programs(config.policy, config.url, config.episode_seconds, config.settings)
     return resolve(config.policy, spec, config.settings)
 
 

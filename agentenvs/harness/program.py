@@ -13,6 +13,15 @@ ended that kept the environment they were given.
 ``AGENTENVS_SECONDS``  wall-clock budget of the episode
 ``AGENTENVS_TURNS``    turn budget; empty where the environment sets none
 =====================  ================================================================
+
+Where the run names a model, a program is given it as well, through a proxy that counts (see
+:mod:`agentenvs.harness.proxy`). The key is the episode's; whatever holds the endpoint's own is taken out.
+
+======================================  ===============================================
+``AGENTENVS_MODEL``                     name of the model
+``OPENAI_BASE_URL``, ``OPENAI_API_KEY``        where it answers as OpenAI's APIs do
+``ANTHROPIC_BASE_URL``, ``ANTHROPIC_API_KEY``  where it answers as Anthropic's does
+======================================  ===============================================
 """
 
 from __future__ import annotations
@@ -24,9 +33,9 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from agentenvs.core.canon import JSON
 from agentenvs.core.errors import ConfigError, PolicyError
@@ -34,6 +43,15 @@ from agentenvs.core.observation import Observation
 from agentenvs.core.spec import EnvSpec
 from agentenvs.core.task import Task
 from agentenvs.harness import guardian
+from agentenvs.harness.proxy.settings import ProxySettings
+
+if TYPE_CHECKING:
+    from agentenvs.core.policy import Policy
+    from agentenvs.core.verdict import Verdict
+    from agentenvs.harness.manifest import ModelEntry
+    from agentenvs.harness.policies import PolicyFactory
+    from agentenvs.harness.proxy.ledger import Account
+    from agentenvs.harness.proxy.server import ModelProxy
 
 PREFIX = "exec:"
 
@@ -45,6 +63,8 @@ GRACE_SECONDS = guardian.GRACE_SECONDS + guardian.HUNT_SECONDS + 3.0
 
 _SECRETS = ("AGENTENVS_TOKEN", "AGENTENVS_SEALED_SECRET")
 _KEY = "AGENTENVS_AGENT_KEY"
+_REAL = ("ANTHROPIC_AUTH_TOKEN", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID")
+"""What would go with a user's own key, and not with the one of an episode."""
 _KEPT_BYTES = 32_768
 _HUNT_SECONDS = 5.0
 """How long children are looked for that fork faster than they are found."""
@@ -58,16 +78,21 @@ class Program:
     Args:
         command: As a shell reads it.
         seconds: Wall-clock budget of an episode.
+        proxy: What gives it its model; None where it has its own.
     """
 
-    def __init__(self, command: str, seconds: float) -> None:
+    def __init__(self, command: str, seconds: float, proxy: ModelProxy | None = None) -> None:
         self.command = command
         self.seconds = seconds
         self._said: dict[str, JSON] = {}
+        self._proxy = proxy
+        self._holds = False
+        self._account: Account | None = None
 
     def reset(self, spec: EnvSpec, task: Task) -> None:
         """Forget the last episode."""
         self._said = {}
+        self._account = None
 
     def act(self, observation: Observation) -> Any:
         """Refuse: a program is not asked turn by turn.
@@ -77,13 +102,60 @@ class Program:
         """
         raise PolicyError("a program plays over a wire", fix="evaluate it with a server: --url URL")
 
+    def start(self, number: int, told: Mapping[str, str]) -> Run:
+        """Start the process of an episode, with a model where the run names one.
+
+        Args:
+            number: Of the episode in its run.
+            told: What its environment says of the episode.
+
+        Raises:
+            PolicyError: There is no shell to run it.
+            ServiceError: The model proxy does not come up.
+        """
+        if self._proxy is None:
+            return Run(self.command, told)
+        if not self._holds:
+            self._proxy.hold()
+            self._holds = True
+        self._account = account = self._proxy.open(number)
+        try:
+            return Run(self.command, {**told, **self._proxy.told(account)}, without=_real_keys(self._proxy.settings))
+        except BaseException:
+            self._proxy.close(account)
+            raise
+
     def note(self, run: Run) -> None:
         """Take what came of an episode's process."""
+        if self._proxy is not None and self._account is not None:
+            self._proxy.close(self._account)
         self._said = {"command": self.command, "exit_code": run.exit_code, "output": run.output()}
 
+    def close(self) -> None:
+        """Play no more. May be called twice."""
+        if self._proxy is not None and self._holds:
+            self._holds = False
+            self._proxy.release()
+
+    @property
+    def usage(self) -> dict[str, int | None]:
+        """Tokens and cost of the episode; empty where it has a model of its own."""
+        return {} if self._account is None else self._account.usage()
+
+    @property
+    def model_entry(self) -> ModelEntry | None:
+        """The model, for a run's manifest."""
+        return None if self._proxy is None else self._proxy.settings.model_entry()
+
+    def metrics(self, verdict: Verdict | None = None) -> dict[str, JSON]:
+        """Return how often it asked the model."""
+        return {} if self._account is None else self._account.metrics()
+
     def sidecar(self) -> dict[str, JSON]:
-        """Return what the program printed, and its exit code."""
-        return self._said
+        """Return what the program printed, its exit code, and what it asked of the model and got."""
+        if self._account is None:
+            return self._said
+        return {**self._said, "model": self._account.sidecar()}
 
 
 def is_program(policy: str) -> bool:
@@ -91,13 +163,14 @@ def is_program(policy: str) -> bool:
     return policy.startswith(PREFIX)
 
 
-def program(policy: str, url: str | None, seconds: float | None) -> Program:
+def program(policy: str, url: str | None, seconds: float | None, proxy: ModelProxy | None = None) -> Program:
     """Return the program of a policy's name.
 
     Args:
         policy: ``exec:COMMAND``.
         url: The server it plays on.
         seconds: Wall-clock budget of an episode; :data:`WALL_SECONDS` where None.
+        proxy: What gives it its model.
 
     Raises:
         ConfigError: No command, or no server.
@@ -107,7 +180,40 @@ def program(policy: str, url: str | None, seconds: float | None) -> Program:
         raise ConfigError(f"{policy!r} names no command", fix="write exec:'python my_agent.py'")
     if url is None:
         raise ConfigError("a program plays over a wire, and no server is named", fix="give --url URL")
-    return Program(command, seconds or WALL_SECONDS)
+    return Program(command, seconds or WALL_SECONDS, proxy)
+
+
+def programs(policy: str, url: str | None, seconds: float | None, settings: Any = None) -> PolicyFactory:
+    """Return what makes the players of a run; they share one model proxy where the settings are of one.
+
+    Args:
+        policy: As for :func:`program`.
+        url: Likewise.
+        seconds: Likewise.
+        settings: :class:`~agentenvs.harness.proxy.settings.ProxySettings`, or None.
+
+    Raises:
+        ConfigError: As for :func:`program`, or the endpoint's key cannot be used.
+    """
+    proxy: ModelProxy | None = None
+    if isinstance(settings, ProxySettings):
+        from agentenvs.harness.proxy.server import ModelProxy
+
+        settings.model.key()  # a mistake in it is to be told now
+        proxy = ModelProxy(settings)
+    program(policy, url, seconds)
+
+    def make() -> Policy:
+        return program(policy, url, seconds, proxy)
+
+    return make
+
+
+def _real_keys(settings: ProxySettings) -> list[str]:
+    """Return the variables that hold the endpoint's key, or go with it."""
+    key = settings.model.key()
+    holding = [name for name, value in os.environ.items() if key is not None and value.strip() == key]
+    return [*_REAL, settings.model.api_key_env, *holding]
 
 
 class Run:
@@ -116,13 +222,15 @@ class Run:
     Args:
         command: As a shell reads it.
         told: What its environment says beside what it inherits.
+        without: Further variables that it does not inherit.
 
     Raises:
         PolicyError: There is no shell to run it.
     """
 
-    def __init__(self, command: str, told: Mapping[str, str]) -> None:
-        inherited = {name: value for name, value in os.environ.items() if name not in _SECRETS}
+    def __init__(self, command: str, told: Mapping[str, str], without: Collection[str] = ()) -> None:
+        secret = {*_SECRETS, *without}
+        inherited = {name: value for name, value in os.environ.items() if name not in secret}
         self._key = told[_KEY]
         self._started = time.monotonic()
         try:
