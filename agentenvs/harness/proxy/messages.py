@@ -110,8 +110,8 @@ class _Stream:
         """Whether the block of text is open; it is always the first."""
 
     def feed(self, chunk: Form) -> Iterator[bytes]:
-        yield from self._begin(chunk)
         for choice in as_list(chunk.get("choices"))[:1]:
+            yield from self._begin(chunk)
             if text := as_text(as_form(as_form(choice).get("delta")).get("content")):
                 if not self._speaks:
                     self._speaks = True

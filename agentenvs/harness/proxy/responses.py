@@ -94,8 +94,8 @@ class _Stream:
         return self._shell.get("id")
 
     def feed(self, chunk: Form) -> Iterator[bytes]:
-        yield from self._begin(chunk)
         for choice in as_list(chunk.get("choices"))[:1]:
+            yield from self._begin(chunk)
             if text := as_text(as_form(as_form(choice).get("delta")).get("content")):
                 if self._text is None:
                     self._text = _message("")

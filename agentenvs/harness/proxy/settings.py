@@ -91,6 +91,11 @@ class ProxySettings:
         """Attempts after the first, for a run's manifest."""
         return self.model.retries
 
+    @property
+    def price_table(self) -> str | None:
+        """Where the price is from, for a manifest; None where there is none."""
+        return self.model.price_table
+
     def forced(self) -> dict[str, JSON]:
         """Return the fields that a program's requests get whatever they say, the bound of tokens aside."""
         model = self.model
