@@ -47,7 +47,7 @@ def chunk(delta: dict[str, Any] | None, finish: str | None = None, **more: Any) 
 
 USAGE = {"prompt_tokens": 20, "completion_tokens": 4, "prompt_tokens_details": {"cached_tokens": 5}}
 DONE = b"data: [DONE]\n\n"
-SPOKEN = (chunk({"role": "assistant", "content": "Hel"}), chunk({"content": "lo."}), chunk({}, "stop"))
+SPOKEN = (chunk({"role": "assistant", "content": "Hell"}), chunk({"content": "o."}), chunk({}, "stop"))
 CALLED = (
     chunk({"role": "assistant", "content": "I go."}),
     chunk({"tool_calls": [{"index": 0, "id": "call_a", "function": {"name": "go_to", "arguments": ""}}]}),

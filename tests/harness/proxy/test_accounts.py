@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from agentenvs.core.errors import ConfigError
+from agentenvs.harness import planfile
 from agentenvs.harness.model_settings import OpenAISettings
 from agentenvs.harness.proxy.settings import ProxySettings
 from tests.harness.endpoint import of_body, words
@@ -230,3 +231,9 @@ def test_settings_that_make_no_sense_are_refused(given, word):
     model = OpenAISettings(model="m", base_url="http://127.0.0.1:1/v1")
     with pytest.raises(ConfigError, match=word):
         ProxySettings.parse(model, **given)
+
+
+def test_a_run_that_goes_on_has_the_same_settings():
+    model = OpenAISettings(model="m", base_url="http://127.0.0.1:1/v1", price_in=Decimal(1), price_out=Decimal(2))
+    settings = ProxySettings.parse(model, tokens="7", dollars="0.5", apis="chat,messages")
+    assert planfile.settings_of(json.loads(json.dumps(planfile.spelled(settings)))) == settings

@@ -32,7 +32,7 @@ def test_calls_and_words_streamed_and_not():
     assert found["chat call"][:2] == ["go_to", place]
     assert found["chat words"] == "Hello."
     assert found["chat stream call"] == ["I go.", '{"place": "fridge 1"}']
-    assert found["chat stream words"][:2] == ["Hel", "lo."]
+    assert found["chat stream words"][:2] == ["Hell", "o."]
     assert found["responses call"] == ["I go.", "go_to", place, 24]
     assert found["responses words"] == found["responses goes on"] == "Hello."
     kinds, text, arguments = found["responses stream"]
@@ -59,7 +59,7 @@ def test_refusals_are_the_errors_that_each_client_knows():
 
 
 def test_a_stream_whose_endpoint_dies_is_an_error_and_no_short_answer():
-    half = streams(chunk({"role": "assistant", "content": "Hel"}), end=False)
+    half = streams(chunk({"role": "assistant", "content": "Hell"}), end=False)
     with proxied(default=half, retries=0) as (_, proxy, account):
         found = run(proxy, account, "broken")
     assert found["broken chat"] is True
