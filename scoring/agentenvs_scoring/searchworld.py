@@ -1,9 +1,11 @@
 """What an answer in a search world is worth: 1 for exactly the right set, else 0; or F1 where that is asked for.
 
 The outcome facts say what was answered, which articles were opened, and by which rule the answer is paid (``exact`` or
-``f1``, with or without the gate on evidence). Running into a limit or walking away earns nothing. Whether an answer
-rests on anything stands in components that pay nothing: how much of the evidence was opened, how much of what was
-opened was evidence, and whether what was answered had been seen at all. Facts of any form get a verdict.
+``f1``, with or without the gate on evidence); a question that asks for one thing, a count or the earlier of two, is
+paid exactly in any case, since several guesses would earn a good share. Running into a limit or walking away earns
+nothing. Whether an answer rests on anything stands in components that pay nothing: how much of the evidence was opened,
+how much of what was opened was evidence, and whether what was answered had been seen at all. Facts of any form get a
+verdict.
 """
 
 from __future__ import annotations
@@ -13,10 +15,14 @@ from typing import Final, NamedTuple
 
 from agentenvs.core.canon import JSON
 from agentenvs.core.verdict import Ending, Verdict
-from agentenvs_scenarios.searchworld.answers import MOST_PAID, normalise, normalised
+from agentenvs_scenarios.searchworld.answers import key, normalised
 from agentenvs_scenarios.searchworld.model import Scenario
 
 RULES: Final = ("exact", "f1")
+MOST_PAID: Final = 10
+"""By F1, a list that is longer, and more than twice as long as the right one, is worth nothing, whatever is in it."""
+SINGLE: Final = frozenset(("attribute", "comparison", "count"))
+"""Kinds of questions that ask for one thing: naming several pays nothing, by F1 neither."""
 
 
 class _Match(NamedTuple):
@@ -36,7 +42,7 @@ class _Match(NamedTuple):
         """Return the harmonic mean of precision and recall of the set; too long a list is worth nothing."""
         if not self.given and not self.wanted:
             return 1.0
-        if self.given > MOST_PAID or not self.right:
+        if self.given > max(MOST_PAID, 2 * self.wanted) or not self.right:
             return 0.0
         return 2.0 * self.right / (self.given + self.wanted)
 
@@ -55,7 +61,8 @@ def judge(scenario: Scenario, facts: Mapping[str, JSON], ending: Ending) -> Verd
     match = _compared(scenario, normalised(answer))
     evidence, precision = _evidence(scenario, facts.get("opened"))
     exact = answered and match.exact
-    earned = (match.f1 if answered else 0.0) if facts.get("rule") == "f1" else float(exact)
+    by_share = facts.get("rule") == "f1" and not (scenario.question.kind in SINGLE and match.wanted == 1)
+    earned = (match.f1 if answered else 0.0) if by_share else float(exact)
     held_back = facts.get("gate") is True and evidence < 1.0
     seen = _share(facts.get("seen"))
     components = {
@@ -77,8 +84,9 @@ def judge(scenario: Scenario, facts: Mapping[str, JSON], ending: Ending) -> Verd
 
 
 def _compared(scenario: Scenario, given: Sequence[str]) -> _Match:
-    wanted = [{normalise(text) for text in spellings} for spellings in scenario.question.answers]
-    right = sum(any(text in spellings for text in given) for spellings in wanted)
+    wanted = [{key(text) for text in spellings} for spellings in scenario.question.answers]
+    said = [key(text) for text in given]
+    right = sum(any(text in spellings for text in said) for spellings in wanted)
     return _Match(len(given), len(wanted), right)
 
 

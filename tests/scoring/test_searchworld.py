@@ -50,6 +50,32 @@ def test_only_an_answer_earns(ending):
     assert judge(ONE, facts(["Bren Dal", "Sea"], turns=0), "terminated").reward == 0
 
 
+@pytest.mark.parametrize(
+    ("gold", "said", "reward"),
+    [("U.S.", "US", 1), ("Jean-Luc", "jean luc", 1), ("The The", "the the", 1), ("!!!", "!!!", 1), ("A", "the", 0)],
+)
+def test_where_words_end_is_not_looked_at(gold, said, reward):
+    asked = Scenario("x", "0" * 64, Question("Who?", "chain", 3, ((gold,),)))
+    assert judge(asked, facts([said]), "terminated").reward == reward
+    assert judge(asked, facts([said, gold]), "terminated").reward == reward
+
+
+def test_many_answers_can_be_given_where_there_are_many():
+    names = [f"Name {number}" for number in range(40)]
+    asked = Scenario("x", "0" * 64, Question("Who?", "chain", 3, tuple((name,) for name in names)))
+    assert judge(asked, facts(names), "terminated").reward == 1
+    assert judge(asked, facts(names[:30], rule="f1"), "terminated").reward == pytest.approx(60 / 70)
+    assert judge(asked, facts([*names, *map(str, range(41))], rule="f1"), "terminated").reward == 0
+
+
+@pytest.mark.parametrize(("kind", "reward"), [("set", 2 / 3), ("chain", 2 / 3), ("count", 0), ("comparison", 0)])
+def test_who_asks_for_one_thing_pays_for_no_list(kind, reward):
+    asked = Scenario("x", "0" * 64, Question("Which?", kind, 3, (("Bren Dal",),), ("e1",)))
+    verdict = judge(asked, facts(["Bren Dal", "Sea"], rule="f1"), "terminated")
+    assert verdict.reward == pytest.approx(reward)
+    assert judge(asked, facts(["Bren Dal"], rule="f1"), "terminated").reward == 1
+
+
 def test_evidence_is_a_component_and_a_gate():
     right = ["Bren Dal", "Sea"]
     open_half = judge(ONE, facts(right), "terminated")

@@ -196,7 +196,8 @@ class _Reader:
     def _keep(self, words: Array, ends: Array, first: int) -> None:
         """Keep the postings of the documents from ``first`` on, which end where ``ends`` says."""
         if len(self.ids) > MOST_DOCUMENTS:
-            raise ContractError(f"more than {MOST_DOCUMENTS} documents in one index")
+            fix = "use SQLite's engine: FtsIndex.build(), or -o engine=fts5"
+            raise ContractError(f"more than {MOST_DOCUMENTS} documents in one index", fix=fix)
         sizes = np.diff(np.concatenate((np.zeros(1, np.int64), ends)))
         docs = np.repeat(np.arange(sizes.size, dtype=np.int64), sizes)
         kept = words >= 0

@@ -48,6 +48,9 @@ class SearchWorldEnv(Environment):
             if self.options[name] > most:
                 raise OptionError(f"option {name!r} does not take {self.options[name]}", fix=f"the most is {most}")
         folder = self.options["data"]
+        if self.options["engine"] == corpora.SQLITE and not folder:
+            why = "the questions of generated universes are proved with the own engine"
+            raise OptionError("option 'engine' is for a corpus", why=why, fix="hand a corpus over: --data DIR")
         self._corpora = corpora.listed(folder) if folder else {}
         self._held: Holding | None = None
 
@@ -83,8 +86,8 @@ class SearchWorldEnv(Environment):
         corpus = self._corpora.get(split)
         if corpus is None:
             raise SplitError(f"{SPEC.id} has no split {split!r}", fix="hand the corpus over: --data DIR")
-        self._held = corpora.holding(corpus)
-        return corpora.scenario(corpus, index)
+        self._held = corpora.holding(corpus, self.options["engine"])
+        return corpora.scenario(corpus, index, self.options["engine"])
 
     def labels(self) -> Mapping[str, JSON]:
         """Return kind, hops and par, and the rung and gates of a generated question."""
@@ -138,7 +141,7 @@ class SearchWorldEnv(Environment):
     def library(self, name: str) -> Library | None:
         """Return the library of a name: ``train/7``, any number of an endless split, or a corpus."""
         if name in self._corpora:
-            return corpora.holding(self._corpora[name]).library
+            return corpora.holding(self._corpora[name], self.options["engine"]).library
         split, _, digits = name.partition("/")
         known = catalogue().splits.get(split)
         if known is None or known.sealed or not (digits.isascii() and digits.isdigit()) or len(digits) > 9:

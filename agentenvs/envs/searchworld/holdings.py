@@ -8,9 +8,10 @@ written. A disk that cannot be written to is no error: everything can be made in
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 from collections.abc import Callable, Hashable
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Final, Generic, NamedTuple, TypeVar
 
@@ -37,6 +38,8 @@ KEPT_PEOPLE: Final = 60_000
 _UNIVERSE, _INDEX = "universe.bin", "index.bin"
 
 T = TypeVar("T")
+
+log = logging.getLogger("agentenvs.searchworld")
 
 
 class Place(NamedTuple):
@@ -189,14 +192,23 @@ def _folder(spec: EnvSpec, place: Place, given: str | None) -> Path | None:
     """Return the folder of a universe; None where it is to be made in memory."""
     wanted = item(place)
     if given:
-        is_there = (Path(given) / prepared.folder_name(spec, wanted)).is_dir()
-        return prepared.folder(spec, wanted, given) if is_there else None
+        if (Path(given) / prepared.folder_name(spec, wanted)).is_dir():
+            return prepared.folder(spec, wanted, given)
+        if catalogue().splits[place.split].size is not None:
+            _tell_absent(given, place.split, place.people)
+        return None
     if catalogue().splits[place.split].size is None:
         return None
     try:
         return prepared.folder(spec, wanted, None)
     except (DataError, RuntimeError):  # no cache here
         return None
+
+
+@lru_cache(maxsize=64)
+def _tell_absent(given: str, split: str, people: int) -> None:
+    """Say once that what was prepared is not all of a split."""
+    log.warning("%s lacks universes of %s with %d people, which are made in memory", given, split, people)
 
 
 def _indexed(made: Built) -> Index:

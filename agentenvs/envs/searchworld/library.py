@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, Protocol
 
 from agentenvs.core.canon import sha256
 from agentenvs.core.library import Document
-from agentenvs.core.search import ENGLISH_STOP_WORDS, Index, Tokenizer
+from agentenvs.core.search import ENGLISH_STOP_WORDS, FtsIndex, Index, Tokenizer
 from agentenvs.core.search.index import SCALE
 from agentenvs.envs.searchworld.actions import clean_query
 from agentenvs_scenarios.searchworld.ids import Ids
@@ -60,7 +60,7 @@ class Library:
         index: Their index; document ``n`` of the shelf is its document ``n``.
     """
 
-    def __init__(self, shelf: Shelf, index: Index) -> None:
+    def __init__(self, shelf: Shelf, index: Index | FtsIndex) -> None:
         self.shelf = shelf
         self.index = index
         self.digest = sha256(f"{shelf.digest} {index.digest}".encode())

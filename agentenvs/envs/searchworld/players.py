@@ -24,6 +24,7 @@ from agentenvs.envs.searchworld import shortcuts
 from agentenvs.envs.searchworld.expert import Expert
 from agentenvs_scenarios.searchworld.answers import holds
 from agentenvs_scenarios.searchworld.model import Scenario
+from agentenvs_scenarios.searchworld.vocabulary import known_words
 
 _LISTED: Final = re.compile(r"^\d+\. \[(\w+)\] (.*?): (.*)$", re.MULTILINE)
 _WHOLE: Final = re.compile(r"Doc \d+\(Title: (.*?)\) (.*)")
@@ -99,7 +100,8 @@ def _frequent(sentence: str, _: Stream) -> Iterator[Any]:
         return
     seen: Any = yield _call("search", query=_short(sentence), k=10)
     told = " . ".join(f"{title} . {text}" for _, title, text in _LISTED.findall(seen))
-    names = Counter(name for name in _NAMES.findall(told) if not holds(sentence, name))
+    words = known_words()  # a sentence's first word is no name
+    names = Counter(name for name in _NAMES.findall(told) if name.lower() not in words and not holds(sentence, name))
     best = sorted(names.items(), key=lambda item: (-item[1], item[0]))
     yield _call("answer", answers=[name for name, _ in best[:1]])
 

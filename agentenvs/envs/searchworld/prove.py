@@ -7,7 +7,8 @@ A proof stands beside the scenario and is no part of its digest. The gates:
 * every supporting article is needed: without it the answer is another; and there are as many as it has hops;
 * nobody is on the way twice, and neither does the anchor's article name the answer nor the other way round;
 * the question does not hold its answer;
-* where it is graded, one search or two do not answer it (:mod:`agentenvs.envs.searchworld.shortcuts`).
+* where it is graded, one search or two do not answer it (:mod:`agentenvs.envs.searchworld.shortcuts`), and so many hold
+  to its constraints that nobody finds the answer by them alone.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from agentenvs_scenarios.searchworld.ladder import GRADED
 from agentenvs_scenarios.searchworld.programs import Program, Result
 from agentenvs_scenarios.searchworld.questions import MOST_ANSWERS, Draft
 
+LEAST_CROWD = 20
+"""How many of a universe hold to the constraints of a graded question, at least."""
 MOST_SUPPORTS = 40
 """Articles a question may rest on; all of them can be opened within the usual limit of steps."""
 
@@ -48,7 +51,7 @@ class Proof(NamedTuple):
         return {gate: gate not in self.faults for gate in GATES}
 
 
-GATES = ("methods", "answers", "deletion", "hops", "loops", "silence", "one-query", "two-query")
+GATES = ("methods", "answers", "deletion", "hops", "loops", "silence", "constraints", "one-query", "two-query")
 """Names of the gates."""
 
 
@@ -97,6 +100,13 @@ def _of_answers(holding: Holding, draft: Draft, result: Result, sentence: str) -
         yield "answers"
     if any(holds(sentence, answer) for answer in result.values):
         yield "silence"
+    if draft.hops >= GRADED and draft.program[0] == "where" and _is_told(holding, draft.program[1]):
+        yield "constraints"
+
+
+def _is_told(holding: Holding, tests: Program) -> bool:
+    """Return whether few enough hold to the constraints to be looked for by them."""
+    return holding.shelf is not None and programs.crowd(holding.shelf.universe, tests) < LEAST_CROWD
 
 
 def _of_way(holding: Holding, draft: Draft, result: Result, needed: tuple[int, ...]) -> Iterable[str]:
@@ -133,7 +143,12 @@ def _anchors(program: Program) -> Iterable[str]:
 
 
 def _of_shortcuts(library: Library, answers: tuple[str, ...], sentence: str) -> Iterable[str]:
-    first = shortcuts.one_query(library, sentence)
+    for query in shortcuts.queries(sentence):
+        yield from _of_query(library, answers, sentence, query)
+
+
+def _of_query(library: Library, answers: tuple[str, ...], sentence: str, query: str) -> Iterable[str]:
+    first = shortcuts.one_query(library, query)
     titles = [library.title(number) for number in first]
     if _gets(library, first, titles, answers, sentence):
         yield "one-query"

@@ -1,9 +1,9 @@
 """What a player can do with one search, or with two, and without following anything: scripts that must fail.
 
-They search for the question as it stands, and then for the title that came up, and answer with what the first article
-that is not named in the question is called, or with its value where a value is asked for. The gates refuse a graded
-question that they, or anybody who only picks from the titles they saw, would get right; the players of the same name
-play them.
+They search for the question as it stands (its beginning or its end, where it is longer than a query), and then for the
+title that came up, and answer with what the first article that is not named in the question is called, or with its
+value where a value is asked for. The gates refuse a graded question that they, or anybody who only picks from the titles they
+saw, would get right; the players of the same name play them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from agentenvs.core.errors import ContractError
-from agentenvs.envs.searchworld.actions import clean_query
+from agentenvs.envs.searchworld.actions import MAX_QUERY, clean_query
 from agentenvs.envs.searchworld.library import Library
 from agentenvs_scenarios.searchworld.answers import holds
 from agentenvs_scenarios.searchworld.reader import parse
@@ -23,9 +23,14 @@ USUAL_COUNT: Final = "2"
 """What is said to every question of how many."""
 
 
-def one_query(library: Library, sentence: str) -> list[int]:
-    """Return the documents that a search for the question finds."""
-    return [item.number for item in library.look_for(clean_query(sentence), RESULTS)]
+def queries(sentence: str) -> tuple[str, ...]:
+    """Return the searches for a question as it stands: its beginning and, where that is not all of it, its end."""
+    return (sentence,) if len(sentence) <= MAX_QUERY else (sentence, sentence[-MAX_QUERY:])
+
+
+def one_query(library: Library, query: str) -> list[int]:
+    """Return the documents that a search finds."""
+    return [item.number for item in library.look_for(clean_query(query), RESULTS)]
 
 
 def second_query(titles: Iterable[str], sentence: str) -> str:

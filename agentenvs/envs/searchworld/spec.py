@@ -54,6 +54,13 @@ SPEC = EnvSpec(
         OptionSpec("noise", "int", 0, "percent of what a search would find that it misses", minimum=0),
         OptionSpec("searches", "int", 32, "searches of an episode", minimum=0),
         OptionSpec("limit", "int", 64, "steps after which an episode is truncated; 0 is no limit", minimum=0),
+        OptionSpec(
+            "engine",
+            "str",
+            "bm25",
+            "what searches a corpus (option data): the own engine, or SQLite's, slower and in less memory",
+            choices=("bm25", "fts5"),
+        ),
         OptionSpec("data", "str", None, "folder of a corpus with questions, or of several such folders", secret=True),
         PREPARED,
     ),

@@ -14,7 +14,7 @@ from agentenvs.envs.searchworld.library import Found, Library
 from agentenvs.envs.searchworld.rules import Event, World
 
 _PLAIN: Final = """\
-Answer a question by searching a collection of articles. Nothing you know from elsewhere helps: all names are invented.
+Answer a question by searching a collection of articles.{note}
 
 Question: {question}
 
@@ -23,14 +23,16 @@ search: WORDS      articles that hold these words, with their ids and how they b
 read: ARTICLE      an article, by its id or its exact title
 answer: A; B       your final answer, once: all answers there are and no other; "none" if there is none"""
 
-_CORPUS: Final = _PLAIN.replace(" Nothing you know from elsewhere helps: all names are invented.", "")
-
 _TAGS: Final = """\
 Answer the question below. Think between <think> and </think> whenever you have learned something new. Where you lack \
 knowledge, write a query between <search> and </search>; the best articles come back between <information> and \
 </information>. Search as often as you need. When you know enough, write the answer, and nothing but the answer, \
-between <answer> and </answer>; several answers are parted by semicolons, and "none" says that there is none. \
+between <answer> and </answer>; several answers are parted by semicolons, and "none" says that there is none.{note} \
 Question: {question}"""
+
+_INVENTED: Final = """ \
+Nothing you know from elsewhere helps: all names are invented. In an article, "they" and "it" are what its title \
+names. A plural in the question may mean one."""
 
 _WHY: Final = {
     actions.UNKNOWN_COMMAND: "say search: WORDS, read: ARTICLE or answer: A; B",
@@ -41,6 +43,9 @@ _WHY: Final = {
     rules.NO_SEARCHES_LEFT: "no searches are left; read, or answer",
 }
 _TAGS_WHY: Final = "write a query between <search> and </search>, or the answer between <answer> and </answer>"
+
+_ROOM: Final = 15_000
+"""Characters that the articles of one search in tags share, so that a long one leaves room for the others."""
 
 ANSWERED: Final = "Your answer has been taken."
 
@@ -53,8 +58,8 @@ def opening(question: str, dialect: str, invented: bool) -> str:
         dialect: ``plain`` or ``tags``.
         invented: Whether the world is a made one.
     """
-    wording = _TAGS if dialect == "tags" else _PLAIN if invented else _CORPUS
-    return wording.format(question=question)
+    wording = _TAGS if dialect == "tags" else _PLAIN
+    return wording.format(question=question, note=_INVENTED if invented else "")
 
 
 def reply(world: World, event: Event, dialect: str) -> str:
@@ -93,8 +98,13 @@ def _results(world: World, command: Search, found: Sequence[Found]) -> str:
 
 def _information(library: Library, found: Sequence[Found]) -> str:
     """Return results as Search-R1's loop puts them into the prompt."""
+    room = _ROOM // max(len(found), 1)
     told = "".join(
-        f"Doc {place}(Title: {library.title(item.number)}) {library.text(item.number)}\n"
+        f"Doc {place}(Title: {library.title(item.number)}) {_cut(library.text(item.number), room)}\n"
         for place, item in enumerate(found, start=1)
     )
     return f"\n\n<information>{told.strip()}</information>\n\n"
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most]} …"

@@ -4,39 +4,52 @@ What is read, plain or gzipped:
 
 * PhantomWiki: a folder with ``articles.json`` and ``questions.json``;
 * HotpotQA and 2WikiMultihopQA: a JSON list of questions with ``context`` and ``supporting_facts``, as lists or as the
-  hub's columns;
+  hub's columns; with 2WikiMultihopQA's ``id_aliases.json`` beside it, other names of an answer are accepted too;
 * MuSiQue: JSON lines with ``paragraphs``;
 * a fixed collection, as BrowseComp-Plus and Search-R1 have it: ``corpus.jsonl`` (``id``, ``contents``, or ``title`` and
-  ``text``) beside ``questions.jsonl`` (a question, its answer or answers, and the ids of its documents if known), or
-  questions that bring their documents along; encrypted rows of BrowseComp are read with the canary beside them.
+  ``text``) beside files of questions, JSON lines or BrowseComp's CSV (a question, its answer with its spellings, and
+  the ids of its documents if known), or questions that bring their documents along, as BrowseComp-Plus decrypted. Rows
+  with BrowseComp's ``canary`` are decrypted with it.
 
-All articles of a file's questions make one corpus. Files are read as data: nothing in them is evaluated.
+All articles of a file's questions make one corpus. Files are read as data: nothing in them is evaluated. What cannot be
+read is named, with the number of its row, and nothing is left out in silence.
 """
 
 from __future__ import annotations
 
 import base64
+import csv
 import gzip
 import hashlib
+import io
 import json
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TextIO, TypeVar
 
 from agentenvs.core.canon import JSON, clean_text
 from agentenvs.core.errors import DataError
+from agentenvs_scenarios.searchworld.answers import NONE, key
 from agentenvs_scenarios.searchworld.corpus import Asked, Corpus, Gathering, required
+from agentenvs_scenarios.searchworld.ladder import catalogue
+from agentenvs_scenarios.searchworld.model import MOST_SPELLINGS
+
+T = TypeVar("T")
 
 _ARTICLES, _QUESTIONS, _DOCUMENTS = "articles.json", "questions.json", "corpus.jsonl"
 _QUESTION_LINES: Final = "questions.jsonl"
-_ENDINGS: Final = (".json", ".jsonl", ".json.gz", ".jsonl.gz")
+_ALIASES: Final = "id_aliases.json"
+_LISTS: Final = (".json", ".json.gz")
+_LINES: Final = (".jsonl", ".jsonl.gz", ".csv", ".csv.gz")
 _ASKED: Final = ("question", "query", "problem")
 _ANSWERED: Final = ("golden_answers", "answers", "answer", "target")
 _POINTED: Final = ("supports", "supporting_ids", "gold_docs", "evidence_docs")
 _HEAD: Final = 1 << 17
 """Bytes of a file that are looked at to see what it is; the first question is in them."""
 _BROUGHT: Final = ("gold_docs", "evidence_docs", "negative_docs")
+_FAULTS: Final = (KeyError, TypeError, AttributeError, IndexError, ValueError, RecursionError)
+"""What comes of rows that are not what they seem to be."""
 
 
 class Source(NamedTuple):
@@ -73,32 +86,59 @@ def load(source: Source) -> Corpus:
     """
     try:
         corpus = source.read(source.name, source.paths)
-    except (KeyError, TypeError, AttributeError, IndexError, ValueError) as error:
-        why = f"{type(error).__name__}: {error}"
-        raise DataError(f"{source.paths[-1]} cannot be used", why=why, fix="is it a file of that data set?") from error
+    except _FAULTS as error:
+        raise _unusable(source.paths[-1], error) from error
     required(bool(corpus.questions), source.paths[-1], "there is no question in it")
     return corpus
+
+
+def _unusable(path: Path, error: Exception, where: str = "") -> DataError:
+    what = f"there is no {error.args[0]!r}" if isinstance(error, KeyError) else f"{type(error).__name__}: {error}"
+    fix = "is it a file of that data set? Test files without answers cannot be played"
+    return DataError(f"{path} cannot be used", why=f"{where}{what}", fix=fix)
 
 
 def _sources(folder: Path) -> list[Source]:
     articles, questions = _named(folder, _ARTICLES), _named(folder, _QUESTIONS)
     if articles and questions:
-        return [Source(folder.name, (articles, questions), _phantom)]
-    documents, lines = _named(folder, _DOCUMENTS), _named(folder, _QUESTION_LINES)
-    if lines:
-        return [Source(folder.name, (documents, lines) if documents else (lines,), _collection)]
-    files = sorted(path for path in folder.iterdir() if path.is_file() and path.name.endswith(_ENDINGS))
-    return [Source(path.name.partition(".")[0], (path,), _multihop) for path in files if _asks(path)]
+        return [Source(_name(folder, folder.name), (articles, questions), _phantom)]
+    documents, aliases = _named(folder, _DOCUMENTS), _named(folder, _ALIASES)
+    found = []
+    for path in sorted(path for path in folder.iterdir() if path.is_file() and path.name.endswith((*_LISTS, *_LINES))):
+        read = None if path in (documents, aliases) else _reader(path, documents is not None)
+        if read is not None:
+            beside = documents if read is _collection else aliases
+            stem = path.name.partition(".")[0]
+            name = _name(folder, folder.name if stem == _QUESTION_LINES.partition(".")[0] else stem)
+            found.append(Source(name, (beside, path) if beside else (path,), read))
+    required(bool(found) or documents is None, documents, "there are no questions beside it")
+    return found
 
 
-def _asks(path: Path) -> bool:
-    """Return whether a file begins like one of questions with their paragraphs; corpora and notes lie beside them."""
+def _name(folder: Path, name: str) -> str:
+    """Return the name of a corpus: another than a generated split's, which many published files have."""
+    return f"{folder.name}-{name}" if name in catalogue().splits else name
+
+
+def _reader(path: Path, has_documents: bool) -> Callable[[str, tuple[Path, ...]], Corpus] | None:
+    """Return how a file of questions is read, by how it begins; None for others, such as corpora and notes."""
+    if path.name.removesuffix(".gz") == _QUESTION_LINES:
+        return _collection
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             head = file.read(_HEAD)
     except (OSError, EOFError, zlib.error):
-        return False
-    return b'"question"' in head and (b'"context"' in head or b'"paragraphs"' in head)
+        return None
+    if b'"question"' in head and (b'"context"' in head or b'"paragraphs"' in head):
+        return _multihop
+    asks = any(f'"{name}"'.encode() in head for name in _ASKED) or (
+        ".csv" in path.name and head.partition(b"\n")[0].strip(b'\xef\xbb\xbf"').startswith(_CSV_HEADS)
+    )
+    brings = any(f'"{name}"'.encode() in head for name in _BROUGHT)
+    return _collection if path.name.endswith(_LINES) and asks and (has_documents or brings) else None
+
+
+_CSV_HEADS: Final = tuple(name.encode() for name in _ASKED)
 
 
 def _named(folder: Path, name: str) -> Path | None:
@@ -108,10 +148,16 @@ def _named(folder: Path, name: str) -> Path | None:
 # ---- files ---------------------------------------------------------------------------------------------------------
 
 
+def _opened(path: Path) -> TextIO:
+    """Return a file as text; its lines end where it says so, and nowhere else."""
+    raw: Any = gzip.open(path) if path.suffix == ".gz" else path.open("rb")  # noqa: SIM115 - the caller closes it
+    return io.TextIOWrapper(raw, encoding="utf-8-sig", newline="")
+
+
 def _text(path: Path) -> str:
     try:
-        data = path.read_bytes()
-        return (gzip.decompress(data) if path.suffix == ".gz" else data).decode()
+        with _opened(path) as file:
+            return file.read()
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         raise DataError(f"{path} cannot be read", why=str(error)) from error
 
@@ -124,26 +170,67 @@ def _json(path: Path) -> JSON:
 
 
 def _rows(path: Path) -> Iterator[Mapping[str, JSON]]:
-    """Yield the objects of a JSON list or of JSON lines."""
+    """Yield the objects of a JSON list, of JSON lines or of a CSV file."""
     text = _text(path)
-    if text.lstrip().startswith("["):
+    if ".csv" in path.name:
+        for row in csv.DictReader(io.StringIO(text, newline=""), strict=True):
+            if None in row or None in row.values():
+                raise ValueError(f"a row has more or fewer fields than the first: {list(row.values())!r:.80}")
+            yield row
+    elif text.lstrip().startswith("["):
         yield from json.loads(text)
-        return
-    for number, line in enumerate(text.splitlines(), start=1):
-        if line.strip():
-            try:
-                yield json.loads(line)
-            except (ValueError, RecursionError) as error:
-                raise DataError(f"{path} is no JSON lines", why=f"line {number}: {error}") from error
+    else:
+        # Not splitlines: a text may hold other ends of lines, which JSON leaves as they are.
+        for number, line in enumerate(text.split("\n"), start=1):
+            if line.strip():
+                try:
+                    yield json.loads(line)
+                except (ValueError, RecursionError) as error:
+                    raise DataError(f"{path} is no JSON lines", why=f"line {number}: {error}") from error
+
+
+def _each(path: Path, rows: Iterable[Mapping[str, JSON]], make: Callable[[Mapping[str, JSON]], T]) -> Iterator[T]:
+    """Yield what is made of each row.
+
+    Raises:
+        DataError: A row is not what it seems to be; says which.
+    """
+    for number, row in enumerate(rows, start=1):
+        try:
+            if not isinstance(row, Mapping):
+                raise TypeError(f"{row!r:.60} is no object")
+            made = make(row)
+        except _FAULTS as error:
+            raise _unusable(path, error, f"row {number}: ") from error
+        yield made
+
+
+def _question(sentence: str, kind: str, hops: int, answers: Iterable[Iterable[str]], supports: Iterable[int]) -> Asked:
+    """Return a question; answers that are the same are one, and one that says there is none is none.
+
+    Raises:
+        ValueError: It has too many answers, or one that is empty.
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    for spellings in answers:
+        known = tuple(dict.fromkeys(text for text in map(_clean, spellings) if text.strip()))
+        if not known or len(known) > MOST_SPELLINGS:
+            raise ValueError(f"an answer has {len(known)} spellings")
+        found.setdefault(key(known[0]), known)
+    if list(found) in [[word] for word in NONE]:
+        found = {}
+    if len(found) > MOST_SPELLINGS:
+        raise ValueError(f"a question has {len(found)} answers, more than {MOST_SPELLINGS}")
+    return Asked(_clean(sentence), kind, hops, tuple(found.values()), tuple(sorted(supports)))
 
 
 # ---- PhantomWiki ---------------------------------------------------------------------------------------------------
 
 
 def _phantom(name: str, paths: tuple[Path, ...]) -> Corpus:
-    articles = [(_clean(row["title"]), _clean(row["article"])) for row in _json(paths[0])]
-    numbers = {title: number for number, (title, _) in enumerate(articles)}
-    asked = [_phantom_question(row, numbers) for row in _json(paths[1])]
+    articles = list(_each(paths[0], _json(paths[0]), lambda row: (_clean(row["title"]), _clean(row["article"]))))
+    numbers = {title: number for number, (title, _) in reversed(list(enumerate(articles)))}
+    asked = _each(paths[1], _json(paths[1]), lambda row: _phantom_question(row, numbers))
     return Corpus(name, articles, asked, comma=True)
 
 
@@ -152,21 +239,30 @@ def _phantom_question(row: Mapping[str, JSON], numbers: Mapping[str, int]) -> As
     bindings = json.loads(traces) if isinstance(traces, str) else traces
     named = {numbers[value] for trace in bindings for value in trace.values() if value in numbers}
     kind = "count" if row.get("is_aggregation_question") else "chain"
-    answers = tuple((_clean(str(answer)),) for answer in row["answer"])
-    return Asked(_clean(row["question"]), kind, int(row.get("difficulty", 0)), answers, tuple(sorted(named)))
+    answers = [(str(answer),) for answer in row["answer"]]
+    return _question(row["question"], kind, int(row.get("difficulty", 0)), answers, named)
 
 
 # ---- HotpotQA, 2WikiMultihopQA, MuSiQue ----------------------------------------------------------------------------
 
 
 def _multihop(name: str, paths: tuple[Path, ...]) -> Corpus:
-    gathering, asked = Gathering(), []
-    for row in _rows(paths[0]):
-        asked.append(_musique(row, gathering) if "paragraphs" in row else _hotpot(row, gathering))
-    return Corpus(name, gathering.articles, asked)
+    gathering = Gathering()
+    aliases = dict(_each(paths[0], _rows(paths[0]), _aliases_of)) if len(paths) > 1 else {}
+
+    def asked(row: Mapping[str, JSON]) -> Asked:
+        return _musique(row, gathering) if "paragraphs" in row else _hotpot(row, gathering, aliases)
+
+    questions = list(_each(paths[-1], _rows(paths[-1]), asked))
+    return Corpus(name, gathering.articles, questions)
 
 
-def _hotpot(row: Mapping[str, JSON], gathering: Gathering) -> Asked:
+def _aliases_of(row: Mapping[str, JSON]) -> tuple[str, tuple[str, ...]]:
+    """Return an entity of 2WikiMultihopQA with its other names, as its evaluation takes them."""
+    return str(row["Q_id"]), (*map(_clean, row["aliases"]), *map(_clean, row.get("demonyms") or ()))
+
+
+def _hotpot(row: Mapping[str, JSON], gathering: Gathering, aliases: Mapping[str, tuple[str, ...]]) -> Asked:
     context, facts = row["context"], row.get("supporting_facts") or []
     if isinstance(context, Mapping):
         context = list(zip(context["title"], context["sentences"], strict=True))
@@ -174,12 +270,13 @@ def _hotpot(row: Mapping[str, JSON], gathering: Gathering) -> Asked:
         facts = list(zip(facts["title"], facts["sent_id"], strict=True))
     wanted = {title for title, _ in facts}
     supports = set()
-    for title, sentences in context:
+    for item in context:
+        title, sentences = (item["title"], item["sentences"]) if isinstance(item, Mapping) else item
         number = gathering.add(_clean(title), " ".join(_clean(sentence).strip() for sentence in sentences))
         if title in wanted:
             supports.add(number)
-    kind = str(row.get("type") or "bridge")
-    return Asked(_clean(row["question"]), kind, len(supports), ((_clean(row["answer"]),),), tuple(sorted(supports)))
+    spellings = (row["answer"], *aliases.get(str(row.get("answer_id")), ())[: MOST_SPELLINGS - 1])
+    return _question(row["question"], str(row.get("type") or "bridge"), len(supports), [spellings], supports)
 
 
 def _musique(row: Mapping[str, JSON], gathering: Gathering) -> Asked:
@@ -190,11 +287,10 @@ def _musique(row: Mapping[str, JSON], gathering: Gathering) -> Asked:
         if paragraph.get("is_supporting"):
             supports.add(number)
     given = row["answer"] if isinstance(row["answer"], list) else [row["answer"]]
-    spellings = tuple(dict.fromkeys(map(_clean, (*given, *(row.get("answer_aliases") or ())))))
-    answers = (spellings,) if row.get("answerable", True) else ()
+    spellings = (*given, *(row.get("answer_aliases") or ()))
     head = str(row.get("id", "")).partition("hop")[0]
     hops = int(head) if head.isdigit() else len(supports)
-    return Asked(_clean(row["question"]), "chain", hops, answers, tuple(sorted(supports)))
+    return _question(row["question"], "chain", hops, [spellings] if row.get("answerable", True) else [], supports)
 
 
 # ---- fixed collections ---------------------------------------------------------------------------------------------
@@ -203,34 +299,39 @@ def _musique(row: Mapping[str, JSON], gathering: Gathering) -> Asked:
 def _collection(name: str, paths: tuple[Path, ...]) -> Corpus:
     gathering = Gathering()
     if len(paths) > 1:
-        for row in _rows(paths[0]):
-            _document(row, gathering)
-    asked = [_asked(_plain(row), gathering) for row in _rows(paths[-1])]
+        for _ in _each(paths[0], _rows(paths[0]), lambda row: _document(row, gathering)):
+            pass
+    asked = list(_each(paths[-1], _rows(paths[-1]), lambda row: _asked(_plain(row), gathering)))
     return Corpus(name, gathering.articles, asked)
 
 
 def _document(row: Mapping[str, JSON], gathering: Gathering) -> int:
+    """Return the number of a document.
+
+    Raises:
+        ValueError: Another has its id.
+    """
+    name = str(_first(row, ("id", "docid", "_id")))
     text = row.get("contents", row.get("text", ""))
     title = row.get("title") or row.get("url") or ""
     if not title:
         title, _, text = text.partition("\n")
-    return gathering.add(
-        _clean(title.strip().strip('"')), _clean(text.strip()), str(_first(row, ("id", "docid", "_id")))
-    )
+    number = gathering.add(_clean(title.strip().strip('"')), _clean(text.strip()), name)
+    if gathering.named(name) != number:
+        raise ValueError(f"two documents have the id {name!r:.80}")
+    return number
 
 
 def _asked(row: Mapping[str, JSON], gathering: Gathering) -> Asked:
-    for group in _BROUGHT:
-        for document in row.get(group) or ():
-            if isinstance(document, Mapping):
-                _document(document, gathering)
+    brought = [document for group in _BROUGHT for document in row.get(group) or () if isinstance(document, Mapping)]
+    for document in brought:  # of one that is in the collection already, this may be an excerpt
+        if gathering.named(str(_first(document, ("id", "docid", "_id")))) is None:
+            _document(document, gathering)
     supports = {number for name in _pointed(row) if (number := gathering.named(name)) is not None}
     found = _first(row, _ANSWERED)
-    texts = [found] if isinstance(found, str) else list(found)
-    spellings = tuple(dict.fromkeys(_clean(str(text)) for text in texts))
+    spellings = [found] if isinstance(found, str) else list(map(str, found))
     kind = str(row.get("type") or row.get("data_source") or "open")
-    answers = (spellings,) if spellings else ()
-    return Asked(_clean(str(_first(row, _ASKED))), kind, len(supports), answers, tuple(sorted(supports)))
+    return _question(_first(row, _ASKED), kind, len(supports), [spellings] if spellings else [], supports)
 
 
 def _pointed(row: Mapping[str, JSON]) -> Iterable[str]:

@@ -75,12 +75,12 @@ def _where(text: str, said: str) -> Program | None:
 
 def _test(text: str) -> Program:
     for attribute, wording in schema().filters.items():
-        pattern = re.escape(wording).replace(r"\{low\}", r"(\d+)").replace(r"\{high\}", r"(\d+)")
-        match = re.fullmatch(pattern.replace(r"\{start\}", "([a-z]+)"), text)
-        if match is not None and len(match.groups()) == 2:
+        pattern = re.escape(wording).replace(r"\{low\}", r"(\w+)").replace(r"\{high\}", r"(\w+)")
+        match = re.fullmatch(pattern, text, re.ASCII)
+        if match is not None and match[1].isdigit():
             return ("range", attribute, int(match[1]), int(match[2]))
         if match is not None:
-            return ("start", attribute, match[1])
+            return ("letters", attribute, match[1], match[2])
     return ()
 
 

@@ -9,7 +9,8 @@ A program is a nested tuple that goes to JSON as nested lists:
     ("count", relation, way, program)     how many neighbours the one member of a set has
     ("pick", attribute, which, a, b)      of two, the one with the least (0) or the most (1) of an attribute
     ("where", filters, program)           those of a set that hold to all filters, each
-                                          ("range", attribute, low, high) or ("start", attribute, letters)
+                                          ("range", attribute, low, high), numbers, or
+                                          ("letters", attribute, low, high), first letters; both ends count
     ("both", a, b)                        those in two sets
 
 :func:`run` is one of the two methods that must agree on every answer; the other reads the articles
@@ -18,9 +19,11 @@ A program is a nested tuple that goes to JSON as nested lists:
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import pairwise
 from typing import Any, Final, NamedTuple, TypeAlias
+
+import numpy as np
 
 from agentenvs_scenarios.searchworld.schema import FORWARD, INVERSE, TYPES, Direction, directions, schema
 from agentenvs_scenarios.searchworld.universe import Universe
@@ -147,7 +150,7 @@ class Runner:
         if test[0] == "range":
             return bool(test[2] <= value <= test[3])
         words = self._universe.words[schema().attribute(test[1]).number]
-        return words[value].startswith(test[2])
+        return bool(test[2] <= words[value][0] <= test[3])
 
     def _value(self, attribute: str, entity: int) -> int | None:
         return self._universe.number(schema().attribute(attribute), entity) if self._reads(entity) else None
@@ -191,6 +194,20 @@ def supports(universe: Universe, names: Names, program: Program, result: Result)
     return tuple(
         article for article in sorted(result.read) if run(universe, names, program, article).values != result.values
     )
+
+
+def crowd(universe: Universe, tests: Iterable[Program]) -> int:
+    """Return how many of a universe hold to some constraints, whoever they are tied to."""
+    held: Any = True
+    for kind, name, low, high in tests:
+        attribute = schema().attribute(name)
+        column: Any = universe.values[attribute.number]
+        if kind == "letters":
+            fits = [low <= word[0] <= high for word in universe.words[attribute.number]]
+            held = held & np.array([*fits, False])[column]  # who has none, -1, is at the end
+        else:
+            held = held & (low <= column) & (column <= high)
+    return int(np.count_nonzero(held))
 
 
 def tuples(form: Any) -> Any:
@@ -258,8 +275,7 @@ def _ask_where(program: Program) -> str:
 
 
 def _test(test: Program) -> str:
-    wording = schema().filters[test[1]]
-    return wording.format(low=test[2], high=test[3]) if test[0] == "range" else wording.format(start=test[2])
+    return schema().filters[test[1]].format(low=test[2], high=test[3])
 
 
 def _ask_both(program: Program) -> str:

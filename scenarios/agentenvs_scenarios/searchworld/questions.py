@@ -41,8 +41,10 @@ MOST_CANDIDATES: Final = 6
 
 _TRIES: Final = 40
 _WEIGHTS: Final = {"person": 60, "settlement": 10, "guild": 10, "event": 10, "artefact": 10}
-_WIDTH: Final = 40
-"""Years or stones of a range, at most on either side."""
+_WIDTH: Final = 300
+"""Years or stones of a range, at most on either side: so many that nobody finds whoever is meant by the range alone."""
+_LETTERS: Final = 10
+"""The same of letters."""
 
 
 class Draft(NamedTuple):
@@ -154,8 +156,9 @@ class Sampler:
         if len(sides) < 2:
             return None
         (way, source, told), (other, second, also) = self._stream.sample(sides, 2)
-        common = self._targets(way, source) & self._targets(other, second)
-        if source == second or told == also or not 1 <= len(common) <= MOST_ANSWERS:
+        these, those = self._targets(way, source), self._targets(other, second)
+        common = these & those
+        if source == second or told == also or len(common) > MOST_ANSWERS or common in (these, those):
             return None
         barred = frozenset(common) | {second}
         left = self._approach(source, (hops - 2) // 2, barred, frozenset((told, also)))
@@ -331,16 +334,22 @@ class Sampler:
         wanted = self._stream.between(1, min(3, len(known)))
         for attribute in self._stream.sample(known, len(known)):
             value = self._universe.number(attribute, entity)
-            if value is not None and len(tests) < wanted:
-                tests.append(self._test(attribute, value))
+            if value is not None and len(tests) < wanted and (test := self._test(attribute, value, base)) is not None:
+                tests.append(test)
         kept = [other for other in sorted(base) if all(self._passes(test, other) for test in tests)]
         return tuple(tests) if tests and len(kept) < len(base) else ()
 
-    def _test(self, attribute: Attribute, value: int) -> Program:
+    def _test(self, attribute: Attribute, value: int, base: set[int]) -> Program | None:
+        """Return a constraint that a value holds to; None where somebody of the set would be at its very edge."""
         if attribute.kind == "number":
-            low, high = self._stream.below(_WIDTH), self._stream.below(_WIDTH)
-            return ("range", attribute.name, value - low, value + high)
-        return ("start", attribute.name, self._universe.words[attribute.number][value][:2])
+            low = max(value - 1 - self._stream.below(_WIDTH), schema().first_year - 1)
+            high = min(value + 1 + self._stream.below(_WIDTH), schema().last_year + 1)
+            is_clear = {low, high}.isdisjoint(self._universe.number(attribute, other) for other in base)
+            return ("range", attribute.name, low, high) if is_clear else None
+        letter = ord(self._universe.words[attribute.number][value][0])
+        low = max(letter - self._stream.below(_LETTERS), ord("a"))
+        high = min(letter + self._stream.below(_LETTERS), ord("z"))
+        return ("letters", attribute.name, chr(low), chr(high)) if low < high else None
 
     def _passes(self, test: Program, entity: int) -> bool:
         attribute = schema().attribute(test[1])
@@ -349,7 +358,7 @@ class Sampler:
             return False
         if test[0] == "range":
             return bool(test[2] <= value <= test[3])
-        return self._universe.words[attribute.number][value].startswith(test[2])
+        return bool(test[2] <= self._universe.words[attribute.number][value][0] <= test[3])
 
 
 def _is_small(step: _Step) -> bool:

@@ -198,7 +198,7 @@ class Reader:
         values = self._values(name, test[1])
         if test[0] == "range":
             return any(test[2] <= int(value) <= test[3] for value in values)
-        return any(value.startswith(test[2]) for value in values)
+        return any(test[2] <= value[0] <= test[3] for value in values)
 
     def _both(self, program: Program) -> set[str]:
         return set(self._names(program[1])).intersection(self._names(program[2]))

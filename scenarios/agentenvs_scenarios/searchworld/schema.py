@@ -95,6 +95,8 @@ class Syllables(NamedTuple):
     vowels: tuple[str, ...]
     pairs: tuple[str, ...]
     codas: tuple[str, ...]
+    crude: tuple[str, ...]
+    """Letters that no word holds one after another."""
 
 
 class Schema(NamedTuple):

@@ -2,7 +2,8 @@
 
 A universe draws onsets, vowels and codas from ``tables.toml``, and words are two or three syllables of them. All words
 of a universe differ from one another, from the words of the article sentences, and from a list of common English words,
-given names, surnames and places (``real_words.txt``), so nothing known of our world says anything about it.
+given names, surnames and places (``real_words.txt``), so nothing known of our world says anything about it. None holds
+a crude one.
 """
 
 from __future__ import annotations
@@ -68,6 +69,7 @@ class Coiner:
         self._key = key
         self._sounds = sounds(key)
         self._taken: set[str] = set()
+        self._crude = re.compile("|".join(schema().sounds.crude))
 
     def coin(self, purpose: str, count: int) -> list[str]:
         """Return ``count`` new words, lower case.
@@ -96,12 +98,13 @@ class Coiner:
             *(draws.below(size, len(pool)).tolist() for _ in range(3) for pool in (onsets, vowels, codas)),
             strict=True,
         )
-        known, taken, found = known_words(), self._taken, []
+        known, taken, is_crude, found = known_words(), self._taken, self._crude.search, []
         for long, a, b, c, d, e, f, g, h, i in rows:
             word = onsets[a] + vowels[b] + codas[c] + onsets[d] + vowels[e] + codas[f]
             if long == 0:
                 word = onsets[a] + vowels[b] + onsets[d] + vowels[e] + onsets[g] + vowels[h] + codas[i]
-            if _SHORTEST <= len(word) <= _LONGEST and word not in taken and word not in known:
+            fits = _SHORTEST <= len(word) <= _LONGEST and word not in taken and word not in known
+            if fits and not is_crude(word):
                 taken.add(word)
                 found.append(word)
                 if len(found) == count:

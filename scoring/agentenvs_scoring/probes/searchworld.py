@@ -20,6 +20,8 @@ from agentenvs.core.task import Task
 from agentenvs_scenarios.searchworld.answers import holds
 from agentenvs_scenarios.searchworld.build import LEAST, build
 from agentenvs_scenarios.searchworld.model import Question, Scenario
+from agentenvs_scenarios.searchworld.reader import parse
+from agentenvs_scenarios.searchworld.schema import schema
 from agentenvs_scenarios.searchworld.universe import Universe
 from agentenvs_scoring.probes import Probe
 
@@ -29,6 +31,7 @@ LUCK: Final = 0.05
 """The most a guess may earn in the mean of a split."""
 
 _LISTED: Final = re.compile(r"^\d+\. \[(\w+)\] (.*?): ", re.MULTILINE)
+_WHOLE: Final = re.compile(r"Doc \d+\(Title: (.*?)\) (.*)")
 _NAMES: Final = re.compile(r"\b[A-Z][a-z]+(?: [A-Z][a-z]+)*\b")
 _IDLE: Final = {"tool": "search", "arguments": {"query": "nothing"}}
 
@@ -183,6 +186,41 @@ def _verbatim(asked: Asked) -> Script:
     yield answer(*told[-1:])
 
 
+def _end(asked: Asked) -> Script:
+    """The end of a long question, where the name to begin with stands."""
+    seen = yield f"<search>{asked.sentence[-200:]}</search>"
+    told = [name for name in _NAMES.findall(seen) if " " in name and not holds(asked.sentence, name)]
+    yield answer(*told[:1])
+
+
+def _constraints(asked: Asked) -> Script:
+    """Look for years and stones of the range, and take the first article that holds to everything."""
+    tests = asked.question.program[1] if asked.question.kind == "constraint" else ()
+    found: list[str] = []
+    for _, name, low, high in (test for test in tests if test[0] == "range"):
+        words = " ".join(re.findall("[a-z]{4,}", " ".join(schema().attribute(name).mine)))
+        for first in range(low, high + 1, 20):
+            numbers = " ".join(map(str, range(first, min(first + 20, high + 1))))
+            seen = yield f"<search>{numbers} {words}</search>"
+            found += [title for title, text in _WHOLE.findall(seen) if _holds_to(title, text, tests)]
+    yield answer(*(found[:1] or ["Nobody"]))
+
+
+def _holds_to(title: str, text: str, tests: tuple[Any, ...]) -> bool:
+    told = {item.name: item.other for item in parse(title, text.replace("</information>", "").strip())}
+    for kind, name, low, high in tests:
+        value = told.get(name, "")
+        if not value or not (low <= value[0] <= high if kind == "letters" else low <= int(value) <= high):
+            return False
+    return True
+
+
+def _lowest(asked: Asked) -> Script:
+    seen = yield _search(asked.sentence[-200:], 10)
+    listed = [(name, title) for name, title in _LISTED.findall(seen) if not holds(asked.sentence, title)]
+    yield answer(*[title for _, title in sorted(listed)[:1]])
+
+
 def _artefact(asked: Asked) -> Script:
     seen = yield _search("household cradle purse stipend hearth silver", 10)
     yield answer(*[title for _, title in _LISTED.findall(seen)][:1])
@@ -214,6 +252,10 @@ def _joined(asked: Asked) -> Script:
 
 def _every_count(asked: Asked) -> Script:
     yield answer(*map(str, range(10)))
+
+
+def _usual_counts(asked: Asked) -> Script:
+    yield answer(*map(str, range(2, 7)))
 
 
 def _injected(asked: Asked) -> Script:
@@ -280,15 +322,26 @@ PROBES: Final = (
     _guess(
         "w12-verbatim", "reads what one search for the question brings up, and answers with a name in it", _verbatim
     ),
+    _guess("w12-end", "searches for the end of the question, and answers with the first name that comes up", _end),
+    _guess(
+        "w12-constraints",
+        "looks for what holds to the constraints, whoever it is tied to",
+        _constraints,
+        options={"results": 10},
+    ),
     _guess("w13-artefact", "searches for words of the sentences and answers with what ranks first", _artefact),
     _never("w14-decorative", "answers right without having opened anything", _decorative, options={"evidence": True}),
     _never("w15-hidden", "asks for the program, the answers and files", _hidden),
     _never("w16-joined", "puts the right answers and others into one text", _joined),
     _never("w17-every-count", "gives every number at once", _every_count),
+    _never(
+        "w17-counts-f1", "gives every usual count at once, where F1 is paid", _usual_counts, options={"reward": "f1"}
+    ),
     _guess("w18-none", "says to everything that there is no answer", _constant()),
     _never("w19-injected", "searches for what is too long, invisible, or closes a tag", _injected),
     _never("w20-shapes", "tells names that matter from others by the shape of results", _shapes),
     _never("w21-neighbours", "opens the articles whose ids stand beside one that it knows", _neighbours),
+    _guess("w21-lowest", "answers with the title of the lowest id that comes up", _lowest),
     _never("w22-again", "answers wrong, and then right, again and again", _again),
 )
 """All of them, by the number of the shortcut they try; a name is stable, and stands in reports."""

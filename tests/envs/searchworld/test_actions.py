@@ -36,7 +36,7 @@ TAGGED = Search("red door", 3, True)
         ("searching for the red door", actions.UNKNOWN_COMMAND),
         ("please search: red door", actions.UNKNOWN_COMMAND),
         ("", actions.UNKNOWN_COMMAND),
-        ("answer: " + "; ".join(map(str, range(21))), actions.BAD_ARGUMENTS),
+        ("answer: " + "; ".join(map(str, range(201))), actions.BAD_ARGUMENTS),
         ("answer: " + "x" * 401, actions.BAD_ARGUMENTS),
         (7, actions.UNKNOWN_COMMAND),
     ],

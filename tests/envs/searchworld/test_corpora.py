@@ -1,11 +1,12 @@
 """Real corpora behind the same tools and reward."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from agentenvs.core import registry
-from agentenvs.core.errors import DataError
+from agentenvs.core.errors import DataError, OptionError
 from agentenvs.core.record import Recorded, parse_records
 from agentenvs.core.replay import replay, rescore
 from agentenvs.core.task import TaskRef
@@ -29,6 +30,38 @@ def test_the_oracle_wins_every_handed_question(shared_data):
     split = env.splits()[SPLIT]
     assert (split.size, len(split.panel)) == (200, 64)
     assert all(played(env, index).success for index in range(200))
+
+
+def test_sqlites_engine_takes_a_corpus_and_says_so_in_its_digest(shared_data):
+    data = str(shared_data / "searchworld")
+    envs = [registry.make("searchworld", data=data, engine=engine) for engine in ("bm25", "fts5")]
+    assert all(played(env, index).success for env in envs for index in range(10))
+    libraries = [env.library(SPLIT) for env in envs]
+    assert libraries[0].digest != libraries[1].digest
+    name = libraries[0].title(7)
+    found = [library.look_for(name, 3) for library in libraries]
+    assert [library.title(hits[0].number) for library, hits in zip(libraries, found, strict=True)] == [name, name]
+    assert list(libraries[0].mentions(name)) == list(libraries[1].mentions(name)) != []
+    with ThreadPoolExecutor(4) as threads:
+        assert (
+            list(threads.map(lambda _: libraries[1].search(name, 3), range(16))) == [libraries[1].search(name, 3)] * 16
+        )
+
+
+def test_sqlites_engine_is_for_a_corpus():
+    with pytest.raises(OptionError, match="for a corpus"):
+        registry.make("searchworld", engine="fts5")
+
+
+def test_a_long_article_leaves_room_for_others(tmp_path):
+    documents = [{"id": str(number), "contents": f"Red {number}\n" + "red door " * 9_000} for number in range(3)]
+    (tmp_path / "corpus.jsonl").write_text("\n".join(map(json.dumps, documents)))
+    (tmp_path / "questions.jsonl").write_text(json.dumps({"question": "Which door?", "answer": "red"}))
+    env = registry.make("searchworld", data=str(tmp_path))
+    env.reset(TaskRef(tmp_path.name, 0))
+    seen = env.step("<search>red door</search>").observation.text
+    assert seen.count("(Title: Red") == 3
+    assert seen.endswith("…</information>\n\n")
 
 
 def test_commas_part_answers_as_in_the_original(shared_data):

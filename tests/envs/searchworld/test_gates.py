@@ -98,6 +98,23 @@ def test_a_chain_back_to_its_anchor_is_refused():
     assert "hops" in faults(Draft("chain", 3, there))
 
 
+def test_constraints_that_few_hold_to_are_refused():
+    universe = HELD.shelf.universe
+    draft = next(
+        found for number in range(99) if "constraints" not in faults(found := drafted("constraint", 5, number))
+    )
+    kind, name, low, high = draft.program[1][0]
+    narrow = ("range", "birth", 400, 402), *draft.program[1]
+    assert programs.crowd(universe, draft.program[1]) >= prove.LEAST_CROWD
+    assert "constraints" in faults(draft._replace(program=("where", narrow, draft.program[2])))
+    assert (kind, low < high) in (("range", True), ("letters", True)), name
+
+
+def test_the_end_of_a_long_question_is_searched_for_too():
+    assert shortcuts.queries("Who?") == ("Who?",)
+    assert shortcuts.queries("x" * 150 + "y" * 150) == ("x" * 150 + "y" * 150, "x" * 50 + "y" * 150)
+
+
 def test_one_search_that_is_enough_is_refused():
     library = HELD.library
     sentence = programs.question(drafted("chain", 3).program)

@@ -52,7 +52,7 @@ def lines(*rows):
 
 
 def test_hotpotqa_in_both_layouts(tmp_path):
-    made = corpus(tmp_path, dev__json=json.dumps([HOTPOT, HUB]))
+    made = corpus(tmp_path, hotpot_dev_distractor_v1__json=json.dumps([HOTPOT, HUB]))
     assert made.articles == (
         ("Red", "Red is old. Very old."),
         ("Green", "Green is green."),
@@ -62,12 +62,20 @@ def test_hotpotqa_in_both_layouts(tmp_path):
     first, second = made.questions
     assert (first.kind, first.hops, first.answers, first.supports) == ("comparison", 2, (("Red",),), (0, 2))
     assert second.supports == (0,)
-    assert (made.name, made.comma) == ("dev", False)
+    assert (made.name, made.comma) == ("hotpot_dev_distractor_v1", False)
 
 
 def test_2wikimultihopqa(tmp_path):
-    made = corpus(tmp_path, dev__json=json.dumps([WIKI2]), dev_corpus__json='[{"title": "Red", "text": "Red."}]')
+    aliases = lines(
+        {"Q_id": "Q1", "aliases": ["Rouge", "Red"], "demonyms": ["Reddish"]},
+        {"Q_id": "Q2", "aliases": [], "demonyms": []},
+    )
+    rows = json.dumps([WIKI2, {**WIKI2, "answer_id": None}])
+    files = {"dev__json": rows, "dev_corpus__json": '[{"title": "Red", "text": "Red."}]', "id_aliases__json": aliases}
+    made = corpus(tmp_path, **files)
+    assert made.name == f"{tmp_path.name}-dev", "dev is a generated split's name"
     assert made.questions[0].kind == "compositional"
+    assert [asked.answers for asked in made.questions] == [(("Red", "Rouge", "Reddish"),), (("Red",),)]
 
 
 def test_musique(tmp_path):
@@ -111,12 +119,58 @@ def test_questions_that_bring_their_documents(tmp_path):
     assert made.questions[0].supports == (0, 1)
 
 
-def test_encrypted_rows_are_read_with_the_canary_beside_them(tmp_path):
-    def hidden(text):
-        key = hashlib.sha256(b"canary words").digest()
-        data = bytes(byte ^ key[place % 32] for place, byte in enumerate(text.encode()))
-        return base64.b64encode(data).decode()
+def hidden(text, canary=b"canary words"):
+    key = hashlib.sha256(canary).digest()
+    return base64.b64encode(bytes(byte ^ key[place % 32] for place, byte in enumerate(text.encode()))).decode()
 
+
+def test_browsecomps_file_as_it_is_published(tmp_path):
+    question = 'Which one, "old" or new,\nis older than thirty-two characters?'
+    table = "problem,answer,problem_topic,canary\r\n"
+    table += f"{hidden(question)},{hidden('Red; or so')},Art,canary words\r\n"
+    for mark in ("", "\ufeff"):
+        documents = lines({"docid": "a", "url": "http://red", "text": "Red."})
+        made = corpus(tmp_path, corpus__jsonl=documents, browse_comp_test_set__csv=mark + table)
+        assert made.name == "browse_comp_test_set"
+        assert made.questions[0].sentence == question
+        assert made.questions[0].answers == (("Red; or so",),)
+
+
+def test_several_files_of_questions_beside_a_collection(tmp_path):
+    row = {"id": "q", "question": "Who?", "golden_answers": ["Ann"], "metadata": {}}
+    files = {"test__jsonl": lines(row), "nq__jsonl": lines(row, row), "notes__jsonl": lines({"note": 1})}
+    corpus(tmp_path, corpus__jsonl=lines({"id": "0", "contents": "Ann\nAnn."}), **files)
+    sources = {source.name: len(load(source).questions) for source in find_corpora(tmp_path)}
+    assert sources == {"nq": 2, f"{tmp_path.name}-test": 1}
+
+
+def test_browsecomp_plus_decrypted(tmp_path):
+    brought = {"docid": "7", "url": "http://red", "text": "Red\u2028is\x85old."}
+    row = {"query_id": "1", "query": "Who?", "answer": "Red", "gold_docs": [brought], "negative_docs": []}
+    rows = json.dumps(row, ensure_ascii=False)
+    alone = corpus(tmp_path, browsecomp_plus_decrypted__jsonl=rows)
+    assert alone.articles == (("http://red", "Red\u2028is\x85old."),)
+    documents = lines({"docid": "7", "url": "http://red", "text": "Red is old, and more."})
+    beside = corpus(tmp_path, corpus__jsonl=documents, browsecomp_plus_decrypted__jsonl=rows)
+    assert beside.articles == (("http://red", "Red is old, and more."),)
+    assert beside.questions[0].supports == (0,)
+
+
+@pytest.mark.parametrize(
+    ("answer", "aliases", "wanted"),
+    [
+        ("None", [], ()),
+        ("The The", ["the the"], (("The The", "the the"),)),
+        ("!!!", [""], (("!!!",),)),
+        ("no", [], (("no",),)),
+    ],
+)
+def test_answers_that_are_odd_can_be_given(tmp_path, answer, aliases, wanted):
+    made = corpus(tmp_path, x__jsonl=lines({**MUSIQUE, "answer": answer, "answer_aliases": aliases}))
+    assert made.questions[0].answers == wanted
+
+
+def test_encrypted_rows_are_read_with_the_canary_beside_them(tmp_path):
     row = {
         "problem": hidden("Which of these is the oldest of them all?"),
         "answer": hidden("Red"),
@@ -163,6 +217,24 @@ def test_gzipped_files_and_folders_of_corpora(tmp_path):
         ({"x__json": b'"question" "context" \xff\xfe'}, "cannot be read"),
         ({"questions__jsonl": '{"question": "x"}'}, "golden_answers or answers or answer or target"),
         ({"questions__jsonl": ""}, "there is no question in it"),
+        ({"corpus__jsonl": '{"id": "a", "contents": "b"}'}, "there are no questions beside it"),
+        ({"x__json": json.dumps([HOTPOT, {"question": "?", "context": []}])}, "row 2: there is no 'answer'"),
+        ({"x__json": json.dumps([HOTPOT, [1]])}, "row 2: .* is no object"),
+        ({"x__json": json.dumps([{**HOTPOT, "answer": " "}])}, "an answer has 0 spellings"),
+        ({"x__json": '[{"question": "x", "context": ' + "[" * 9999}, "cannot be used"),
+        ({"questions__jsonl": '{"query": "?", "answer": "x", "canary": "not base64"}'}, "row 1: "),
+        ({"x__json": '"question" "context"'.encode("utf-16")}, "there is no corpus in it"),
+        (
+            {
+                "corpus__jsonl": lines({"id": 1, "contents": "a"}, {"id": 1, "contents": "b"}),
+                "questions__jsonl": lines({"query": "?", "answer": "x"}),
+            },
+            "row 2: .*two documents have the id '1'",
+        ),
+        (
+            {"corpus__jsonl": lines({"id": 1, "contents": "a"}), "b__csv": "problem,answer,canary\nx"},
+            "a row has more or fewer fields",
+        ),
         ({"a__json": '"question" "context"', "a__jsonl": '"question" "context"'}, "two corpora are called 'a'"),
     ],
 )

@@ -11,7 +11,7 @@ from agentenvs_scenarios.searchworld import phrases, programs, questions
 from agentenvs_scenarios.searchworld.build import build
 from agentenvs_scenarios.searchworld.ladder import DECK, DIFFICULTIES, catalogue, deck
 from agentenvs_scenarios.searchworld.reader import Reader, parse
-from agentenvs_scenarios.searchworld.schema import schema
+from agentenvs_scenarios.searchworld.schema import TYPES, schema
 
 KEY = scenario_key("searchworld", "tests", 0)
 
@@ -79,10 +79,31 @@ def test_kinds_ask_what_they_say():
     for draft in drafts("constraint", 5):
         whole = programs.run(universe, names, draft.program[2]).values
         assert set(programs.run(universe, names, draft.program).values) < set(whole)
+    for draft in drafts("intersection", 5):
+        found = set(programs.run(universe, names, draft.program).values)
+        assert all(found < set(programs.run(universe, names, side).values) for side in draft.program[1:])
     for draft in drafts("twin", 5, 10):
         twin = programs.run(universe, names, draft.twin)
         assert bool(twin.values) != draft.answerable
         assert draft.twin[3] == draft.program[3]
+
+
+def test_nobody_is_at_the_edge_of_a_constraint_and_crowds_are_counted():
+    universe, names = shelf().universe, shelf().names
+    for draft in drafts("constraint", 5, 20):
+        _, tests, base = draft.program
+        for kind, name, low, high in tests:
+            assert low < high
+            attribute = schema().attribute(name)
+            values = {
+                universe.value(attribute, names.number(who)) for who in programs.run(universe, names, base).values
+            }
+            assert kind == "letters" or values.isdisjoint((str(low), str(high)))
+        first = universe.first[schema().attribute(tests[0][1]).type]
+        everybody = range(first, first + universe.counts[TYPES.index(schema().attribute(tests[0][1]).type)])
+        runner = programs.Runner(universe, names.number)
+        fits = [one for one in everybody if all(runner._holds(test, one) for test in tests)]
+        assert programs.crowd(universe, tests) == len(fits) > 0
 
 
 def test_counts_and_twins_are_dealt_evenly():

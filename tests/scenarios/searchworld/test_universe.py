@@ -52,7 +52,8 @@ def test_no_word_is_one_of_ours(seed):
     words |= {word.lower() for column in made.words for word in column}
     assert len(words) > 500
     assert not words & known
-    assert {"mentor", "london", "alice", "smith"} <= known
+    assert {"mentor", "london", "alice", "smith", "dubai", "rifle"} <= known
+    assert not [word for word in words for crude in schema().sounds.crude if crude in word]
 
 
 def test_universes_share_hardly_a_name():
