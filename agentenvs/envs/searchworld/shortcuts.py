@@ -2,8 +2,8 @@
 
 They search for the question as it stands (its beginning or its end, where it is longer than a query), and then for the
 title that came up, and answer with what the first article that is not named in the question is called, or with its
-value where a value is asked for. The gates refuse a graded question that they, or anybody who only picks from the titles they
-saw, would get right; the players of the same name play them.
+value where a value is asked for. The gates refuse a graded question that they, or anybody who only picks from the
+titles they saw, would get right; the players of the same name play them.
 """
 
 from __future__ import annotations

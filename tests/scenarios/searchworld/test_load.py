@@ -67,7 +67,7 @@ def test_hotpotqa_in_both_layouts(tmp_path):
 
 def test_2wikimultihopqa(tmp_path):
     aliases = lines(
-        {"Q_id": "Q1", "aliases": ["Rouge", "Red"], "demonyms": ["Reddish"]},
+        {"Q_id": "Q1", "aliases": ["Rossa", "Red"], "demonyms": ["Reddish"]},
         {"Q_id": "Q2", "aliases": [], "demonyms": []},
     )
     rows = json.dumps([WIKI2, {**WIKI2, "answer_id": None}])
@@ -75,7 +75,7 @@ def test_2wikimultihopqa(tmp_path):
     made = corpus(tmp_path, **files)
     assert made.name == f"{tmp_path.name}-dev", "dev is a generated split's name"
     assert made.questions[0].kind == "compositional"
-    assert [asked.answers for asked in made.questions] == [(("Red", "Rouge", "Reddish"),), (("Red",),)]
+    assert [asked.answers for asked in made.questions] == [(("Red", "Rossa", "Reddish"),), (("Red",),)]
 
 
 def test_musique(tmp_path):
