@@ -89,8 +89,19 @@ def up(
         return
     for one in started:
         typer.echo(f"{console.safe(one.world)}\t{one.url}\t{one.token}")
+    _say_what_stays(started)
     first = started[0]
     console.message(f"AGENTENVS_TOKEN={first.token} agentenvs eval {first.world} --url {first.url}")
+
+
+def _say_what_stays(started: list[Running]) -> None:
+    """Say of worlds that were up already what was asked for in vain."""
+    for one in started:
+        asked = os.environ.get(TOKEN_VARIABLE)
+        others = [*one.differs, *(["token"] if asked and asked != one.token else [])]
+        if others:
+            stays = f"{one.world} was up already and stays as it is, with another {', '.join(others)} than asked for"
+            console.message(f"{stays}; agentenvs down {one.world}, then up, changes that")
 
 
 def down(

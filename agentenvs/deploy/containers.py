@@ -1,7 +1,7 @@
 """Worlds in containers: up, down, and what is there. Only containers with this module's label are touched.
 
 A container publishes one port, on the loopback address of this machine. Its sessions are kept in a volume of its own,
-which outlives it unless somebody says otherwise.
+which outlives it unless somebody says otherwise. What cannot be started leaves nothing; what was up before stays up.
 """
 
 from __future__ import annotations
@@ -10,10 +10,12 @@ import socket
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field, replace
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
-from agentenvs.core.errors import AgentEnvsError, ConfigError, ServiceError
+from agentenvs.core.errors import ConfigError, ServiceError
 from agentenvs.deploy.engine import told
 from agentenvs.deploy.images import exists, missing
 from agentenvs.deploy.plans import PORT, WORLD_LABEL, Plan
@@ -50,6 +52,8 @@ class Running:
     """``running``, ``exited``, …, as the engine says it; ``healthy`` and ``unhealthy`` where it knows."""
     url: str | None
     token: str = field(repr=False)
+    differs: tuple[str, ...] = ()
+    """What :func:`up` was asked for and is otherwise, since it was up already: ``memory``, ``port``, …"""
 
     def to_json(self, *, secret: bool = False) -> dict[str, Any]:
         """Return the JSON form.
@@ -80,20 +84,18 @@ def up(
         ConfigError: No image, no port, not enough memory, or the world does not start.
         ServiceError: It is not ready in time, or the engine went away.
     """
+    from docker.errors import APIError
+
     with told(f"start {plan.world}"):
         container = _of(engine, plan.name)
         if container is None:
-            container = _made(engine, plan)
-        elif container.status != "running":
-            container.start()
-        try:
-            _wait(container, plan.world, plan.memory, seconds, progress)
-        except AgentEnvsError:
-            container.remove(force=True)
-            raise
-        container.update(restart_policy={"Name": "always"})  # not before: what cannot start shall not go on
-        container.reload()
-        return _seen(container)
+            try:
+                return _anew(engine, plan, seconds, progress)
+            except APIError as error:
+                container = _others(engine, plan.name) if error.status_code == HTTPStatus.CONFLICT else None
+                if container is None:
+                    raise
+        return _again(engine, container, plan, seconds, progress)
 
 
 def down(engine: DockerClient, worlds: Iterable[str] = (), *, forget: bool = False) -> list[str]:
@@ -102,27 +104,32 @@ def down(engine: DockerClient, worlds: Iterable[str] = (), *, forget: bool = Fal
     Args:
         engine: Of :func:`~agentenvs.deploy.connect`.
         worlds: Those; all that are up otherwise.
-        forget: Remove what their sessions are kept in, too.
+        forget: Remove what their sessions are kept in, too, also of worlds that are not up any more.
 
     Returns:
-        The worlds that were stopped.
+        The worlds that were stopped or forgotten, in order.
 
     Raises:
-        ConfigError: One that is named is not up.
+        ConfigError: One that is named is not up, and there is nothing of it to be forgotten.
     """
+    from docker.errors import NotFound
+
     with told("stop the worlds"):
-        wanted = list(worlds)
-        found = [_known(engine, world) for world in wanted] if wanted else _all(engine)
+        there = {str(container.name): container for container in _all(engine)}
+        kept = _own_volumes(engine) if forget else {}
+        wanted = {Plan(world, "").name: world for world in worlds} or dict.fromkeys([*there, *kept], "")
+        for name, world in wanted.items():
+            if name not in there and name not in kept:
+                raise _not_up(engine, world)
+        found = [there[name] for name in wanted if name in there]
+        gone = [kept[name] for name in wanted if name in kept]
         with ThreadPoolExecutor(max(len(found), 1)) as pool:  # each drains for some seconds
-            list(pool.map(lambda container: container.stop(timeout=STOP_SECONDS), found))
-        for container in found:
-            container.remove()
-        if forget:
-            names = {container.name for container in found}
-            for volume in engine.volumes.list(filters={"label": WORLD_LABEL}):
-                if volume.name in names or not wanted:
-                    volume.remove()
-        return [container.labels[WORLD_LABEL] for container in found]
+            list(pool.map(_stop, found))
+        for volume in gone:
+            with suppress(NotFound):
+                volume.remove()
+        labels = [*(container.labels for container in found), *(volume.attrs["Labels"] for volume in gone)]
+        return sorted({label[WORLD_LABEL] for label in labels})
 
 
 def ps(engine: DockerClient) -> list[Running]:
@@ -166,7 +173,78 @@ def logs(engine: DockerClient, world: str, *, lines: int | None = None, follow: 
 # ---- making one ------------------------------------------------------------------------------------------------------
 
 
-def _made(engine: DockerClient, plan: Plan) -> Container:
+def _anew(engine: DockerClient, plan: Plan, seconds: float, progress: Progress) -> Running:
+    """Make a container, and its volume where there is none yet, and wait; leave neither where it does not get ready."""
+    _refuse_impossible(engine, plan)
+    has_volume = plan.name in _own_volumes(engine)
+    container = _published(engine, plan, has_volume)
+    with _removed_unless_up(engine, container, has_volume):
+        _wait(container, plan.world, plan.memory, seconds, progress)
+    return _settled(container)
+
+
+@contextmanager
+def _removed_unless_up(engine: DockerClient, container: Container, keep_volume: bool) -> Iterator[None]:
+    """Remove a container, and its volume where that is to be, unless all goes well; Ctrl-C does not."""
+    from docker.errors import APIError
+
+    is_up = False
+    try:
+        yield
+        is_up = True
+    finally:
+        if not is_up:
+            container.remove(force=True)
+            volume = _own_volumes(engine).get(str(container.name))
+            if volume is not None and not keep_volume:
+                with suppress(APIError):  # somebody else's container has it by now
+                    volume.remove()
+
+
+def _others(engine: DockerClient, name: str) -> Container | None:
+    """Return the container of somebody who was faster: its name is taken before it can be found."""
+    for _ in range(50):
+        if (found := _of(engine, name)) is not None:
+            return found
+        time.sleep(0.1)
+    return None
+
+
+def _again(engine: DockerClient, container: Container, plan: Plan, seconds: float, progress: Progress) -> Running:
+    """Wait for a container that is there, started or not; one that was running stays, whatever comes of it."""
+    was = container.status
+    if was == "paused":
+        container.unpause()
+    elif was != "running":
+        container.start()
+    with nullcontext() if was in ("paused", "running") else _removed_unless_up(engine, container, keep_volume=True):
+        _wait(container, plan.world, plan.memory, seconds, progress)
+    image = engine.images.get(plan.image).id if exists(engine, plan.image) else None
+    return _settled(container, plan.differs(container.attrs, image))
+
+
+def _settled(container: Container, differs: tuple[str, ...] = ()) -> Running:
+    """Let it be started again whenever it ends; not before it was ready once: what cannot start shall not go on."""
+    container.update(restart_policy={"Name": "always"})
+    container.reload()
+    return replace(_seen(container), differs=differs)
+
+
+def _stop(container: Container) -> None:
+    """Stop and remove a container, whoever else does the same."""
+    from docker.errors import APIError, NotFound
+
+    with suppress(NotFound):
+        container.stop(timeout=STOP_SECONDS)
+        try:
+            container.remove()
+        except APIError as error:
+            if error.status_code != HTTPStatus.CONFLICT:
+                raise
+            container.wait(condition="removed", timeout=STOP_SECONDS)
+
+
+def _refuse_impossible(engine: DockerClient, plan: Plan) -> None:
     if not exists(engine, plan.image):
         raise missing(plan.image)
     has = int(engine.info()["MemTotal"])
@@ -177,35 +255,30 @@ def _made(engine: DockerClient, plan: Plan) -> Container:
             fix="name less: --memory 512m",
         )
     _refuse_strangers(engine, plan)
-    engine.volumes.create(plan.name, labels={WORLD_LABEL: plan.world})
-    return _published(engine, plan)
 
 
 def _refuse_strangers(engine: DockerClient, plan: Plan) -> None:
     """Refuse a name that somebody else's container or volume has."""
-    for strangers in (engine.containers.list(all=True, filters={"name": f"^{plan.name}$"}), _volumes(engine, plan)):
-        if strangers:
-            raise ConfigError(
-                f"the name {plan.name} is taken by something that `agentenvs up` has not made",
-                fix="rename or remove it; agentenvs stops only its own",
-            )
+    containers = engine.containers.list(all=True, filters={"name": f"^{plan.name}$"})
+    volumes = [one for one in engine.volumes.list(filters={"name": plan.name}) if one.name == plan.name]
+    labels = [*(container.labels for container in containers), *(volume.attrs["Labels"] or {} for volume in volumes)]
+    if any(WORLD_LABEL not in label for label in labels):
+        raise ConfigError(
+            f"the name {plan.name} is taken by something that `agentenvs up` has not made",
+            fix="rename or remove it; agentenvs stops only its own",
+        )
 
 
-def _volumes(engine: DockerClient, plan: Plan) -> list[Any]:
-    found = engine.volumes.list(filters={"name": plan.name})
-    return [one for one in found if one.name == plan.name and WORLD_LABEL not in (one.attrs["Labels"] or {})]
-
-
-def _published(engine: DockerClient, plan: Plan) -> Container:
+def _published(engine: DockerClient, plan: Plan, has_volume: bool) -> Container:
     """Make and start the container on the port that is wanted, or on the first that is free."""
     from docker.errors import APIError
 
     for port in free_ports() if plan.port is None else (plan.port,):
         container = engine.containers.create(ports={f"{PORT}/tcp": (ADDRESS, port)}, **plan.arguments())
         try:
-            container.start()
+            with _removed_unless_up(engine, container, has_volume):
+                container.start()
         except APIError as error:
-            container.remove(force=True)
             taken = "port is already allocated" in str(error) or "address already in use" in str(error)
             if taken and plan.port is None:
                 continue  # somebody was faster
@@ -281,19 +354,26 @@ def _all(engine: DockerClient) -> Sequence[Container]:
     return list(engine.containers.list(all=True, filters={"label": WORLD_LABEL}))
 
 
+def _own_volumes(engine: DockerClient) -> dict[str, Any]:
+    return {volume.name: volume for volume in engine.volumes.list(filters={"label": WORLD_LABEL})}
+
+
 def _of(engine: DockerClient, name: str) -> Container | None:
     return next((container for container in _all(engine) if container.name == name), None)
 
 
 def _known(engine: DockerClient, world: str) -> Container:
-    name = Plan(world, "").name
-    found = _of(engine, name)
+    found = _of(engine, Plan(world, "").name)
     if found is None:
-        others = ", ".join(sorted(container.labels[WORLD_LABEL] for container in _all(engine)))
-        raise ConfigError(
-            f"{world} is not up", why=f"up are: {others or 'none'}", fix=f"agentenvs up {world}; agentenvs ps"
-        )
+        raise _not_up(engine, world)
     return found
+
+
+def _not_up(engine: DockerClient, world: str) -> ConfigError:
+    others = ", ".join(sorted(container.labels[WORLD_LABEL] for container in _all(engine)))
+    return ConfigError(
+        f"{world} is not up", why=f"up are: {others or 'none'}", fix=f"agentenvs up {world}; agentenvs ps"
+    )
 
 
 def _seen(container: Container) -> Running:

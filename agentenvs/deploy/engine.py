@@ -98,6 +98,7 @@ def _refused(what: str, error: APIError) -> ConfigError:
         "memory limit": "raise --memory",
         "range of CPUs": "name fewer: --cpus 1",
         "No such image": "build it first",
+        "No such container": "it was removed meanwhile: try again",
         "network": "docker network ls shows those that are there",
         "no space left": "docker system prune gives room",
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,9 @@ DATA, PREPARED = "/world-data", "/prepared"
 
 USER = 10001
 """Of the suite's image; owns what is in ``/data``."""
+
+FEWEST_CPUS = 0.01
+"""Less than that the engine cannot give."""
 
 _NAME = re.compile(r"[^a-z0-9_.-]+")
 
@@ -57,8 +61,8 @@ class Plan:
             raise ConfigError(f"{self.world!r} is no name of a world", fix="agentenvs list shows them")
         if self.port is not None and not 0 < self.port < 2**16:
             raise ConfigError(f"there is no port {self.port}", fix="name one from 1 to 65535, or none")
-        if not self.cpus > 0:
-            raise ConfigError(f"{self.cpus} processors are none", fix="name a number above 0")
+        if not self.cpus >= FEWEST_CPUS:
+            raise ConfigError(f"{self.cpus} processors are none", fix=f"name a number from {FEWEST_CPUS} on")
         if spaced := next((option for option in self.options if not option or len(option.split()) > 1), None):
             raise ConfigError(
                 f"the option {spaced!r} cannot be handed to a container", why="a blank ends an option in a variable"
@@ -99,18 +103,44 @@ class Plan:
             made["AGENTENVS_SERVE_DATA"] = DATA
         return made
 
+    def differs(self, attrs: Mapping[str, Any], image: str | None) -> tuple[str, ...]:
+        """Return what a container that is there has otherwise: ``image``, ``port``, ``memory``, ….
+
+        Args:
+            attrs: The container, as the engine describes it.
+            image: The id of the image as it is now; None where the engine does not have it.
+        """
+        host, config = attrs["HostConfig"], attrs["Config"]
+        variables = dict(pair.partition("=")[::2] for pair in config["Env"] or ())
+        folders = {mount["Destination"]: mount.get("Source") for mount in attrs["Mounts"]}
+        (bound,) = host["PortBindings"].get(f"{PORT}/tcp") or ({"HostPort": ""},)
+        same = {
+            "image": config["Image"] == self.image and image in (None, attrs["Image"]),
+            "port": self.port is None or bound["HostPort"] == str(self.port),
+            "memory": host["Memory"] == self.bytes_of_memory,
+            "cpus": host["NanoCpus"] == int(self.cpus * 1e9),
+            "network": host["NetworkMode"] in ((self.network,) if self.network else ("default", "bridge")),
+            "options": variables.get("AGENTENVS_SERVE_OPTION", "") == " ".join(self.options),
+            "data": folders.get(DATA) == (self.data and str(self.data.resolve())),
+            "prepared": folders.get(PREPARED) == (self.prepared and str(self.prepared.resolve())),
+        }
+        return tuple(name for name, is_same in same.items() if not is_same)
+
     def arguments(self) -> dict[str, Any]:
         """Return what :meth:`docker.models.containers.ContainerCollection.create` takes, but the port."""
-        volumes = {self.name: {"bind": "/data", "mode": "rw"}}
+        from docker.types import Mount
+
+        labels = {WORLD_LABEL: self.world}
+        mounts = [Mount("/data", self.name, labels=labels)]  # of a volume that is not there, made with these labels
         for folder, where in ((self.data, DATA), (self.prepared, PREPARED)):
             if folder is not None:
-                volumes[str(folder.resolve())] = {"bind": where, "mode": "ro"}
+                mounts.append(Mount(where, str(folder.resolve()), type="bind", read_only=True))
         return {
             "image": self.image,
             "name": self.name,
-            "labels": {WORLD_LABEL: self.world},
+            "labels": labels,
             "environment": self.environment(),
-            "volumes": volumes,
+            "mounts": mounts,
             "network": self.network,
             **confined(self.bytes_of_memory, self.cpus, self.processes),
         }

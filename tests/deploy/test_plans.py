@@ -62,6 +62,25 @@ def test_what_it_knows_reaches_the_server(tmp_path, monkeypatch):
     assert "t" * 16 not in repr(plan)
 
 
+def test_what_is_up_and_was_asked_for_otherwise_is_named(tmp_path):
+    attrs = {
+        "Image": "sha256:1",
+        "Config": {"Image": "image", "Env": ["AGENTENVS_SERVE_OPTION=limit=5"]},
+        "HostConfig": {
+            "Memory": 1 << 30,
+            "NanoCpus": 10**9,
+            "NetworkMode": "default",
+            "PortBindings": {"8000/tcp": [{"HostPort": "8000"}]},
+        },
+        "Mounts": [{"Destination": "/prepared", "Source": str(tmp_path)}, {"Destination": "/data", "Name": "x"}],
+    }
+    same = deploy.Plan("household", "image", options=("limit=5",), prepared=tmp_path)
+    assert same.differs(attrs, "sha256:1") == same.differs(attrs, None) == ()
+    other = deploy.Plan("household", "image", port=8001, memory="2g", cpus=0.5, data=tmp_path, network="lab")
+    expected = ("image", "port", "memory", "cpus", "network", "options", "data", "prepared")
+    assert other.differs(attrs, "sha256:2") == expected
+
+
 # ---- messages --------------------------------------------------------------------------------------------------------
 
 

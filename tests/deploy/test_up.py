@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -54,6 +55,11 @@ def test_from_up_to_down(cli, engine, image, gone, monkeypatch):  # noqa: F811
 
     (again,) = cli("up", WORLD, "--image", image, "--json").json
     assert (again["url"], again["token"]) == (url, TOKEN)
+    docker("pause", NAME)
+    monkeypatch.setenv("AGENTENVS_TOKEN", "t" * 20)
+    said = cli("up", WORLD, "--image", image, "--memory", "2g").err
+    assert "was up already and stays as it is, with another memory, options, token than asked for" in said
+    monkeypatch.setenv("AGENTENVS_TOKEN", TOKEN)
     shown = [one for one in cli("ps", "--json").json if one["world"] == WORLD]
     assert [(one["url"], one["image"]) for one in shown] == [(url, image)]
     assert "token" not in shown[0]
@@ -72,7 +78,8 @@ def test_from_up_to_down(cli, engine, image, gone, monkeypatch):  # noqa: F811
     assert cli("up", WORLD, "--image", image, "--port", port).code == 0
     assert env.step("inventory").observation.text
     env.close()
-    assert cli("down", WORLD, "--volumes").code == 0
+    assert cli("down", WORLD).code == 0
+    assert cli("down", WORLD, "--volumes").out == f"{WORLD}\n"
     assert NAME not in docker("volume", "ls", "-q").split()
 
 
@@ -163,6 +170,7 @@ def test_what_cannot_be_started_is_told_and_leaves_nothing(engine, image, gone, 
         deploy.up(engine, plan(image, **more))
     assert said in str(caught.value)
     assert NAME not in docker("ps", "-a", "--format", "{{.Names}}").split()
+    assert NAME not in docker("volume", "ls", "-q").split()
 
 
 def test_a_port_that_is_taken_is_told(engine, image, gone):
@@ -213,6 +221,15 @@ def test_two_worlds_at_once_are_on_ports_of_their_own(engine, image, gone):
     finally:
         deploy.down(engine, ["agentenvs/Household"], forget=True)
     assert ready(first.url)
+
+
+def test_who_starts_it_at_the_same_time_gets_the_same(engine, image, gone):
+    with ThreadPoolExecutor(4) as pool:
+        started = list(pool.map(lambda _: deploy.up(engine, plan(image)).url, range(4)))
+    assert len(set(started)) == 1
+    with ThreadPoolExecutor(2) as pool:
+        assert [WORLD] in list(pool.map(lambda _: deploy.down(engine, forget=True), range(2)))
+    assert NAME not in docker("volume", "ls", "-q").split()
 
 
 def test_a_prepared_world_is_there_within_seconds(engine, image, gone, record_property):
