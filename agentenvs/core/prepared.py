@@ -4,7 +4,8 @@ An environment names what it needs as :class:`Item`: a name, a key that decides 
 folder. :func:`folder` returns that folder to a running environment: out of a folder that ``agentenvs prepare`` wrote,
 where one is given, else out of this user's cache, where it is made on first use. Each folder has a manifest with the
 environment, its release, the key, and the size and digest of every file; what has another environment, release or key
-is never used, and what has another size is damaged.
+is never used. In the cache, which this user has written, a file of another size is damaged; a folder that was given may
+have come a long way, so each process reads every byte of an item there before it uses it first.
 
 A folder is filled under another name and put in place by a rename, so that nobody sees half of one; of several
 processes that need it, one makes it and the others wait. A folder that is there is only read: it may be mounted
@@ -48,6 +49,9 @@ OPTION = OptionSpec(
 
 _PIECE = 1 << 20
 
+_read: set[tuple[str, int, int]] = set()
+"""What this process has read whole, of folders that were given: path, and time and number of its manifest."""
+
 
 @dataclass(frozen=True, slots=True)
 class Item:
@@ -76,12 +80,34 @@ def folder(spec: EnvSpec, item: Item, given: str | None, progress: Progress | No
     given = given or os.environ.get(VARIABLE)
     if not given:
         return make(spec, item, cache_folder(), progress)
-    root = Path(given)
-    found = root / folder_name(spec, item)
-    if not found.is_dir():
-        raise _absent(spec, item, root)
-    _check(spec, item, found)
+    found = Path(given) / folder_name(spec, item)
+    if _mark(found) not in _read:
+        verify(spec, item, Path(given))
+        if mark := _mark(found):
+            _read.add(mark)
     return found
+
+
+def demand(spec: EnvSpec, given: str | None) -> None:
+    """Refuse a folder with nothing of an environment's release in it: a wrong path, an empty mount, an older version.
+
+    Args:
+        spec: The environment, which can make some items as it needs them, and so looks for them where they may not be.
+        given: The value of the option ``prepared``; where None, what ``$AGENTENVS_PREPARED`` says.
+
+    Raises:
+        DataError: There is none, or it cannot be read.
+    """
+    given = given or os.environ.get(VARIABLE)
+    if not given:
+        return
+    root = Path(given)
+    try:
+        held = list(_held(root)) if root.is_dir() and os.listdir(root) else []
+    except OSError as error:
+        raise _unreadable(root, error) from error
+    if not any((manifest["env"], manifest["release"]) == (spec.id, spec.release) for manifest in held):
+        raise _absent(spec, None, root)
 
 
 def make(spec: EnvSpec, item: Item, root: Path, progress: Progress | None = None) -> Path:
@@ -112,15 +138,18 @@ def verify(spec: EnvSpec, item: Item, root: Path) -> Path:
     """Read every byte of an item's folder and return it.
 
     Raises:
-        DataError: It is not there, or a file is not what was written.
+        DataError: It is not there, cannot be read, or a file is not what was written.
     """
     found = root / folder_name(spec, item)
-    if not found.is_dir():
-        raise _absent(spec, item, root)
-    manifest = _check(spec, item, found)
-    for name, (_, wanted) in manifest["files"].items():
-        if _sha256(found / name) != wanted:
-            raise _damaged(spec, found, f"{name} has another digest")
+    try:
+        if not found.is_dir():
+            raise _absent(spec, item, root)
+        manifest = _check(spec, item, found)
+        for name, (_, wanted) in manifest["files"].items():
+            if _sha256(found / name) != wanted:
+                raise _damaged(spec, found, f"{name} has another digest")
+    except OSError as error:
+        raise _unreadable(root, error) from error
     return found
 
 
@@ -182,7 +211,7 @@ def _names(folder: Path) -> list[str]:
 def _is_whole(spec: EnvSpec, item: Item, target: Path) -> bool:
     try:
         _check(spec, item, target)
-    except DataError:
+    except (DataError, PermissionError):
         return False
     return True
 
@@ -192,13 +221,18 @@ def _check(spec: EnvSpec, item: Item, found: Path) -> dict[str, JSON]:
 
     Raises:
         DataError: It has not.
+        PermissionError: It may not be read.
     """
     try:
         manifest: dict[str, JSON] = json.loads((found / MANIFEST).read_bytes())
         files = manifest.pop("files")
         lengths = {name: (found / name).stat().st_size for name in files}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise _damaged(spec, found, repr(error)) from error
+    except PermissionError:
+        raise
+    except OSError as error:
+        raise _damaged(spec, found, f"{error.strerror}: {error.filename}") from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise _damaged(spec, found, f"{MANIFEST} is no manifest: {error!r}") from error
     if manifest != _identity(spec, item):
         raise _damaged(spec, found, "its manifest is of something else")
     if odd := sorted(name for name, (length, _) in files.items() if lengths[name] != length):
@@ -212,27 +246,38 @@ def _damaged(spec: EnvSpec, found: Path, why: str) -> DataError:
     )
 
 
-def _absent(spec: EnvSpec, item: Item, root: Path) -> DataError:
-    """Say what is wrong with a folder that does not hold an item."""
+def _unreadable(root: Path, error: OSError) -> DataError:
+    return DataError(
+        f"{error.filename or root} cannot be read",
+        why=error.strerror or str(error),
+        fix=f"chmod -R a+rX {root}: a server in a container is another user" if os.name == "posix" else "",
+    )
+
+
+def _absent(spec: EnvSpec, item: Item | None, root: Path) -> DataError:
+    """Say what is wrong with a folder that does not hold an item, or anything of this release where there is none."""
     fix = f"agentenvs prepare {spec.slug} --out {root}, with the same options"
+    name = "things" if item is None else item.name
     if not root.is_dir():
-        return DataError(f"there is no folder {root}", why=f"{spec.id} looks there for its {item.name}", fix=fix)
-    wanted, held = _identity(spec, item), list(_held(root))
-    what = f"{root} does not hold the {item.name} that {spec.id} needs"
+        return DataError(f"there is no folder {root}", why=f"{spec.id} looks there for its {name}", fix=fix)
+    held = list(_held(root))
+    what = f"{root} does not hold the {name} that {spec.id} needs"
     if not held:
         return DataError(what, why="nothing was prepared there", fix=fix)
     same = [manifest for manifest in held if manifest["env"] == spec.id]
     if not same:
         return DataError(what, why=f"it was prepared for {', '.join(_values(held, 'env'))}", fix=fix)
-    if all(manifest["release"] != spec.release for manifest in same):
+    if item is None or all(manifest["release"] != spec.release for manifest in same):
         others = ", ".join(_values(same, "release"))
         return DataError(what, why=f"it was prepared by release {others}; this is {spec.release}", fix=fix)
     keys = "; ".join(canonical_bytes(manifest["key"]).decode() for manifest in same[:3])
-    return DataError(what, why=f"wanted: {canonical_bytes(wanted['key']).decode()}; there are: {keys}", fix=fix)
+    return DataError(what, why=f"wanted: {canonical_bytes(dict(item.key)).decode()}; there are: {keys}", fix=fix)
 
 
 def _held(root: Path) -> Iterator[dict[str, JSON]]:
     for path in sorted(root.glob(f"*/{MANIFEST}")):
+        if path.parent.name.startswith("."):  # is being filled, or was when somebody was killed
+            continue
         with suppress(OSError, ValueError):
             manifest = json.loads(path.read_bytes())
             if isinstance(manifest, dict) and {"env", "release", "key"} <= manifest.keys():
@@ -265,6 +310,14 @@ def _locked(path: Path) -> Iterator[None]:
             yield
         finally:
             path.unlink(missing_ok=True)  # who waits for it looks again before doing anything
+
+
+def _mark(found: Path) -> tuple[str, int, int] | None:
+    try:
+        seen = (found / MANIFEST).stat()
+    except OSError:
+        return None
+    return str(found), seen.st_mtime_ns, seen.st_ino
 
 
 def _silent(what: str, done: int, total: int | None) -> None:

@@ -158,13 +158,47 @@ def test_a_damaged_folder_is_made_again_in_the_cache(cache: Path, harm: Callable
     assert (prepared.folder(SPEC, ITEM, None) / "articles").read_bytes() == b"many articles"
 
 
-def test_a_changed_byte_is_found_when_all_are_read(tmp_path: Path) -> None:
+def test_a_changed_byte_is_found_before_a_folder_is_used_first(tmp_path: Path) -> None:
     found = prepared.make(SPEC, ITEM, tmp_path)
     (found / "articles").write_bytes(b"MANY articles")
+    for used in (lambda: prepared.folder(SPEC, KEPT, str(tmp_path)), lambda: prepared.verify(SPEC, KEPT, tmp_path)):
+        with pytest.raises(DataError, match="is damaged") as refused:
+            used()
+        assert "articles has another digest" in refused.value.why
+
+
+def test_a_folder_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    prepared.make(SPEC, ITEM, tmp_path)
+    found = prepared.folder(SPEC, KEPT, str(tmp_path))
+    monkeypatch.setattr(prepared, "verify", never)
     assert prepared.folder(SPEC, KEPT, str(tmp_path)) == found
-    with pytest.raises(DataError, match="is damaged") as refused:
-        prepared.verify(SPEC, KEPT, tmp_path)
-    assert "articles has another digest" in refused.value.why
+
+
+def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
+    nowhere = tmp_path / ("x" * 300)  # the system refuses to look, as it does where a folder is another user's
+    for used in (lambda: prepared.folder(SPEC, KEPT, str(nowhere)), lambda: prepared.demand(SPEC, str(nowhere))):
+        with pytest.raises(DataError, match="cannot be read") as refused:
+            used()
+        assert "chmod" in refused.value.fix
+
+
+def test_a_folder_that_is_half_made_is_not_there(tmp_path: Path) -> None:
+    found = prepared.make(SPEC, ITEM, tmp_path)
+    found.rename(tmp_path / f".{found.name}.7.8.part")
+    for used in (lambda: prepared.folder(SPEC, KEPT, str(tmp_path)), lambda: prepared.demand(SPEC, str(tmp_path))):
+        with pytest.raises(DataError, match="nothing was prepared there"):
+            used()
+
+
+def test_something_of_this_release_is_demanded(tmp_path: Path) -> None:
+    prepared.make(replace(SPEC, release="2"), ITEM, tmp_path)
+    with pytest.raises(DataError, match="by release 2; this is 3"):
+        prepared.demand(SPEC, str(tmp_path))
+    with pytest.raises(DataError, match="there is no folder"):
+        prepared.demand(SPEC, str(tmp_path / "none"))
+    prepared.demand(SPEC, None)
+    prepared.make(SPEC, ITEM, tmp_path)
+    prepared.demand(SPEC, str(tmp_path))
 
 
 def test_a_making_that_fails_leaves_nothing(cache: Path) -> None:
