@@ -78,7 +78,7 @@ def _made(spec: EnvSpec, items: list[Item], root: Path) -> list[Path]:
     from agentenvs.core import prepared
 
     with _progress() as show:
-        return [prepared.make(spec, item, root, show) for item in items]
+        return [prepared.make(spec, item, root, show, verified=True) for item in items]
 
 
 def _verified(spec: EnvSpec, items: list[Item], root: Path) -> list[Path]:

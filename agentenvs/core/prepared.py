@@ -110,19 +110,27 @@ def demand(spec: EnvSpec, given: str | None) -> None:
         raise _absent(spec, None, root)
 
 
-def make(spec: EnvSpec, item: Item, root: Path, progress: Progress | None = None) -> Path:
+def make(spec: EnvSpec, item: Item, root: Path, progress: Progress | None = None, *, verified: bool = False) -> Path:
     """Return the folder of an item below a root, made there where it is not, or is not whole.
+
+    Args:
+        spec: The environment that needs it.
+        item: What it needs.
+        root: Where it is, or is made.
+        progress: Is told how the making goes.
+        verified: Read every byte of what is there, instead of sizes.
 
     Raises:
         DataError: The root cannot be written.
     """
     target = root / folder_name(spec, item)
-    if _is_whole(spec, item, target):
+    is_whole = _is_verified if verified else _is_whole
+    if is_whole(spec, item, target):
         return target
     try:
         root.mkdir(parents=True, exist_ok=True)
         with _locked(root / f".{target.name}.lock"):
-            if not _is_whole(spec, item, target):  # else somebody made it while this one waited
+            if not is_whole(spec, item, target):  # else somebody made it while this one waited
                 _fill(spec, item, target, progress or _silent)
     except OSError as error:
         raise DataError(
@@ -212,6 +220,14 @@ def _is_whole(spec: EnvSpec, item: Item, target: Path) -> bool:
     try:
         _check(spec, item, target)
     except (DataError, PermissionError):
+        return False
+    return True
+
+
+def _is_verified(spec: EnvSpec, item: Item, target: Path) -> bool:
+    try:
+        verify(spec, item, target.parent)
+    except DataError:
         return False
     return True
 

@@ -2,15 +2,17 @@
 
     python servers/image/sbom.py --version 0.1.0 sbom.cdx.json
 
-Python packages are read from their metadata, those of Debian from dpkg's list. There is no time and no random number
-in the document: an image made twice from the same packages has the same one. The version is compared with that of the
-package, so that an image cannot be labelled with another.
+Python packages are read from their metadata, also those that the base image has under /usr/local (pip), those of Debian
+from dpkg's list; Python itself is listed too, since the base image may have built it. There is no time and no random
+number in the document: an image made twice from the same packages has the same one. The version is compared with that
+of the package, so that an image cannot be labelled with another.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import platform
 import re
 import sys
 from collections.abc import Iterator
@@ -19,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 DPKG = Path("/var/lib/dpkg/status")
+BASE = Path("/usr/local/lib")
 RELEASE = Path("/etc/os-release")
 
 
@@ -43,6 +46,12 @@ def document() -> dict[str, Any]:
     python = {part["name"]: part for part in map(_of_python, distributions())}
     own = python.pop("agentenvs")
     parts = [python[name] for name in sorted(python)]
+    of_base = distributions(path=sorted(map(str, BASE.glob("python3*/site-packages"))))
+    known = {part["purl"] for part in parts}
+    parts += sorted(
+        (part for part in map(_of_python, of_base) if part["purl"] not in known), key=lambda part: part["purl"]
+    )
+    parts.append(_of_interpreter())
     if DPKG.is_file():
         parts += sorted(_of_debian(DPKG.read_text(encoding="utf-8")), key=lambda part: str(part["name"]))
     return {
@@ -68,6 +77,12 @@ def _of_python(found: Distribution) -> dict[str, Any]:
     elif (told := (found.metadata.get("License") or "").strip()) and "\n" not in told:
         part["licenses"] = [{"license": {"name": told}}]
     return part
+
+
+def _of_interpreter() -> dict[str, Any]:
+    version = platform.python_version()
+    purl = f"pkg:generic/python@{version}"
+    return {"type": "application", "name": "python", "version": version, "bom-ref": purl, "purl": purl}
 
 
 def _of_debian(status: str) -> Iterator[dict[str, Any]]:

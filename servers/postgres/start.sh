@@ -7,20 +7,21 @@ data=/data/cluster
 
 alone() { postgres --single -D "$1" -c log_min_messages=fatal postgres >/dev/null 2>&1; }
 
+case ${POSTGRES_PASSWORD:-} in
+'') echo "POSTGRES_PASSWORD is not set: the servers need one to reach this journal" >&2; exit 2 ;;
+*[!A-Za-z0-9_-]*) echo "POSTGRES_PASSWORD stands in a URL: letters, digits, _ and - alone" >&2; exit 2 ;;
+esac
 if [ ! -s "$data/PG_VERSION" ]; then
-    case ${POSTGRES_PASSWORD:-} in
-    '') echo "POSTGRES_PASSWORD is not set: the servers need one to reach this journal" >&2; exit 2 ;;
-    *[!A-Za-z0-9_-]*) echo "POSTGRES_PASSWORD stands in a URL: letters, digits, _ and - alone" >&2; exit 2 ;;
-    esac
     rm -rf "$data.new"
     initdb --pgdata "$data.new" --username postgres --auth-local trust --auth-host reject --encoding UTF8 --locale C \
         >/dev/null
     echo "host all agentenvs all scram-sha-256" >"$data.new/pg_hba.conf"
     echo "local all all trust" >>"$data.new/pg_hba.conf"
-    echo "CREATE ROLE agentenvs LOGIN PASSWORD '$POSTGRES_PASSWORD'" | alone "$data.new"
+    echo "CREATE ROLE agentenvs LOGIN" | alone "$data.new"
     mv "$data.new" "$data"
 fi
 rm -f "$data/postmaster.pid"   # of a container that was killed; nobody else has this folder
+echo "ALTER ROLE agentenvs PASSWORD '$POSTGRES_PASSWORD'" | alone "$data"   # it may be another than the last time
 for name in $AGENTENVS_DATABASES; do
     echo "CREATE DATABASE $name OWNER agentenvs" | alone "$data"   # one that is there already stays as it is
 done

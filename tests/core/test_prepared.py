@@ -167,6 +167,15 @@ def test_a_changed_byte_is_found_before_a_folder_is_used_first(tmp_path: Path) -
         assert "articles has another digest" in refused.value.why
 
 
+def test_preparing_again_mends_a_changed_byte(tmp_path: Path) -> None:
+    found = prepared.make(SPEC, ITEM, tmp_path)
+    (found / "articles").write_bytes(b"MANY articles")
+    assert prepared.make(SPEC, KEPT, tmp_path) == found
+    assert prepared.make(SPEC, ITEM, tmp_path, verified=True) == found
+    assert (found / "articles").read_bytes() == b"many articles"
+    assert prepared.make(SPEC, KEPT, tmp_path, verified=True) == found
+
+
 def test_a_folder_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     prepared.make(SPEC, ITEM, tmp_path)
     found = prepared.folder(SPEC, KEPT, str(tmp_path))

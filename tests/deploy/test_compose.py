@@ -33,7 +33,6 @@ class Project:
         household, searchworld, proxy = free_ports(3)
         self.url, self.proxy = f"http://127.0.0.1:{household}", f"http://127.0.0.1:{proxy}"
         self.searchworld = f"http://127.0.0.1:{searchworld}"
-        password = secrets.token_hex(8)
         self.variables = {
             "AGENTENVS_IMAGE": IMAGE,
             "AGENTENVS_TOKEN": TOKEN,
@@ -42,8 +41,11 @@ class Project:
             "AGENTENVS_SEARCHWORLD_PORT": str(searchworld),
             "AGENTENVS_PROXY_PORT": str(proxy),
             "AGENTENVS_SUBNET": f"10.213.{100 + secrets.randbelow(100)}",
-            "POSTGRES_PASSWORD": password,
         }
+        self.change_password()
+
+    def change_password(self):
+        password = self.variables["POSTGRES_PASSWORD"] = secrets.token_hex(8)
         self.shared = {"AGENTENVS_JOURNALS": f"postgresql://agentenvs:{password}@postgres"}
 
     def compose(self, *arguments, check=True, **more):
@@ -106,9 +108,10 @@ def test_a_world_that_is_prepared_first(project, record_property):
 
 
 def test_a_journal_in_postgres(project):
-    """Servers and database are killed in the middle of an episode, and it goes on."""
+    """Servers and database are killed, and the password changed, in the middle of an episode, and it goes on."""
     project.compose("--profile", "postgres", "build", "-q", "postgres")
-    project.compose("--profile", "postgres", "up", "--no-build", "--wait", "household", "postgres", **project.shared)
+    up = ("--profile", "postgres", "up", "--no-build", "--wait", "household", "postgres")
+    project.compose(*up, **project.shared)
     with RemoteEnv("household", project.url, token=TOKEN) as env:
         env.reset()
         env.step("look")
@@ -116,6 +119,9 @@ def test_a_journal_in_postgres(project):
             docker("kill", project.container(service))
             docker("start", project.container(service))
         assert env.step("inventory").observation.text
+        project.change_password()
+        project.compose(*up, **project.shared)
+        assert not env.step("look").terminated
     said = docker("exec", project.container("postgres"), "psql", "-h", "/tmp", "-U", "postgres", "-lqtA")
     assert {"household|agentenvs", "webshop|agentenvs"} <= {line.rpartition("|UTF8")[0] for line in said.splitlines()}
     assert docker("exec", project.container("household"), "ls", "/data").splitlines() == []
