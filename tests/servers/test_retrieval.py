@@ -106,6 +106,12 @@ def test_half_a_surrogate_is_no_fault(url):
     assert (answer.status_code, len(answer.json()["result"][0])) == (200, 3)
 
 
+def test_fields_of_their_own_are_left_unread(url):
+    answer = post(url, "/retrieve", {"queries": ["red"], "topk": 2, "topk_rerank": 1, "user": "x"})
+    assert (answer.status_code, len(answer.json()["result"][0])) == (200, 2)
+    assert post(url, "/access", {"urls": ["d2"], "timeout": 5}).status_code == 200
+
+
 def test_many_queries_are_answered_in_order(url):
     queries = [f"title {number}" for number in range(1, 100)]
     answer = post(url, "/retrieve", {"queries": queries, "topk": 1}).json()["result"]

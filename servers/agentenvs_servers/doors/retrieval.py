@@ -24,7 +24,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
 from agentenvs.core.canon import clean_text
 from agentenvs.core.environment import Environment
@@ -55,8 +55,14 @@ T = TypeVar("T")
 log = logging.getLogger("agentenvs.server")
 
 
+_OPEN = ConfigDict(strict=True, frozen=True, extra="ignore")
+"""Others' clients send fields of their own, which their servers leave unread."""
+
+
 class RetrieveAsk(Wire):
     """``POST /retrieve``."""
+
+    model_config = _OPEN
 
     queries: list[str] = Field(max_length=MOST_QUERIES)
     topk: int | None = None
@@ -65,6 +71,8 @@ class RetrieveAsk(Wire):
 
 class AccessAsk(Wire):
     """``POST /access``."""
+
+    model_config = _OPEN
 
     urls: list[str] = Field(max_length=MOST_QUERIES)
 
