@@ -1,9 +1,10 @@
 """How fast the search worlds are: building universes, asking questions, searching, stepping, opening what is cached.
 
 Every figure is CPU time of one process; universes are built in a process of their own each, whose peak memory is
-reported too. Questions are timed with every gate, over whole decks; steps are walks of searches, articles and an
-answer, recorded first and played again, the best of several rounds. PhantomWiki (``pw-generate`` on the path) is run
-beside, where it is installed, at a size and depth that its Prolog can do in seconds.
+reported too. bm25s and tantivy, where they are installed, and SQLite index and search the same. Questions are timed
+with every gate, over whole decks; steps are walks of searches, articles and an answer, recorded first and played
+again, the best of several rounds. PhantomWiki (``pw-generate`` and Prolog on the path) is run beside, where it is
+installed, which takes minutes.
 
     python benchmarks/searchworld.py
     python benchmarks/searchworld.py --sizes 500 5000        # without the large one
@@ -12,6 +13,7 @@ beside, where it is installed, at a size and depth that its Prolog can do in sec
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import os
 import platform
@@ -21,15 +23,18 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from agentenvs.core import prepared, registry
 from agentenvs.core.environment import Environment
+from agentenvs.core.search import FtsIndex
 from agentenvs.core.streams import Stream, scenario_key
 from agentenvs.core.task import TaskRef
 from agentenvs.envs.searchworld import holdings, propose
 from agentenvs.envs.searchworld.holdings import Place
+from agentenvs.envs.searchworld.library import TOKENIZER, Library
 from agentenvs.envs.searchworld.spec import SPEC
 
 ROUNDS = 5
@@ -87,13 +92,16 @@ def asking(people: int) -> list[Row]:
 def searching(people: int) -> Row:
     """Return what a search costs: half for questions as they stand, half for names."""
     library = holdings.universe(SPEC, Place("train", 0, people), None).library
-    stream = Stream(scenario_key("searchworld", "benchmark", people), "queries")
-    queries = [library.title(stream.below(len(library))) for _ in range(150)]
-    queries += [
-        propose.proposal(SPEC, "train", index, people, "mixed", None).scenario.question.sentence for index in range(150)
-    ]
+    queries = _queries(library, people)
     best = min(_searched(library, queries) for _ in range(ROUNDS))
     return Row(f"search, {len(library):,} articles", 1e3 * best / len(queries), "ms", _AIMS["search"].get(people, "-"))
+
+
+def _queries(library: Library, people: int) -> list[str]:
+    stream = Stream(scenario_key("searchworld", "benchmark", people), "queries")
+    names = [library.title(stream.below(len(library))) for _ in range(150)]
+    made = (propose.proposal(SPEC, "train", index, people, "mixed", None) for index in range(150))
+    return [*names, *(proposal.scenario.question.sentence for proposal in made)]
 
 
 def _searched(library: Any, queries: list[str]) -> float:
@@ -170,32 +178,81 @@ def _opened(place: Place, folder: str) -> float:
     return time.process_time() - start
 
 
-def peers() -> list[Row]:
-    """Return what PhantomWiki costs at sizes that take seconds."""
-    program = shutil.which("pw-generate")
+def rivals(people: int) -> list[Row]:
+    """Return what building an index of the same articles and the same searches cost with other engines."""
+    library = holdings.universe(SPEC, Place("train", 0, people), None).library
+    texts = [f"{library.title(number)}\n{library.text(number)}" for number in range(len(library))]
+    queries = _queries(library, people)
+    engines = (("FTS5 of SQLite", "sqlite3", _fts5), ("bm25s", "bm25s", _bm25s), ("tantivy", "tantivy", _tantivy))
+    rows = []
+    for name, module, make in engines:
+        if importlib.util.find_spec(module) is None:
+            print(f"{name}: not installed, not measured", file=sys.stderr)
+            continue
+        start = time.process_time()
+        find = make(texts)
+        built = time.process_time()
+        for query in queries:
+            find(query[:200])
+        searched = time.process_time()
+        rows.append(Row(f"{name}: index, {len(texts):,} articles", built - start, "CPU s", "-"))
+        rows.append(Row(f"{name}: search", 1e3 * (searched - built) / len(queries), "ms", "-"))
+    return rows
+
+
+def _fts5(texts: list[str]) -> Callable[[str], Any]:
+    index = FtsIndex.build(((str(number), text) for number, text in enumerate(texts)), tokenizer=TOKENIZER)
+    return lambda query: index.search(query, 5)
+
+
+def _bm25s(texts: list[str]) -> Callable[[str], Any]:
+    import bm25s
+
+    def cut(rows: list[str]) -> Any:
+        return [TOKENIZER.terms(row) for row in rows]
+
+    index = bm25s.BM25()
+    index.index(cut(texts), show_progress=False)
+    return lambda query: index.retrieve(cut([query]), k=5, show_progress=False, n_threads=0)
+
+
+def _tantivy(texts: list[str]) -> Callable[[str], Any]:
+    import tantivy
+
+    schema = tantivy.SchemaBuilder().add_text_field("text", stored=False).add_integer_field("id", stored=True).build()
+    index = tantivy.Index(schema)
+    writer = index.writer(num_threads=1)
+    for number, text in enumerate(texts):
+        writer.add_document(tantivy.Document(text=text, id=number))
+    writer.commit()
+    writer.wait_merging_threads()
+    index.reload()
+    searcher = index.searcher()
+
+    def find(query: str) -> Any:
+        wanted = index.parse_query(" ".join(TOKENIZER.terms(query)), ["text"])
+        return [searcher.doc(address)["id"] for _, address in searcher.search(wanted, 5).hits]
+
+    return find
+
+
+def peers(program: str | None) -> list[Row]:
+    """Return what PhantomWiki costs: universes and questions, the latter in two minutes at a depth of 20."""
     if program is None:
         print("phantom-wiki: not installed, not measured", file=sys.stderr)
         return []
     rows = []
-    for trees, depth in ((2, 6), (2, 10)):
+    for trees, depth in ((2, 6), (2, 20), (200, 6)):
         with tempfile.TemporaryDirectory() as folder:
-            command = [
-                program,
-                "-od",
-                folder,
-                "-s",
-                "1",
-                "--question-depth",
-                str(depth),
-                "--num-family-trees",
-                str(trees),
-            ]
-            before = resource.getrusage(resource.RUSAGE_CHILDREN)
-            done = subprocess.run(command, capture_output=True, check=False)
-            after = resource.getrusage(resource.RUSAGE_CHILDREN)
-        if done.returncode == 0:
-            seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-            rows.append(Row(f"phantom-wiki, {25 * trees} people, depth {depth}", seconds, "CPU s", "-"))
+            given = {"-od": folder, "-s": 1, "--question-depth": depth, "--num-family-trees": trees}
+            words = [str(word) for pair in given.items() for word in pair]
+            process = subprocess.Popen([program, *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode == 0:
+            name = f"phantom-wiki, {25 * trees:,} people, depth {depth}"
+            rows.append(Row(name, usage.ru_utime + usage.ru_stime, "CPU s", "-"))
+            rows.append(Row(f"peak memory of that process, depth {depth}", usage.ru_maxrss / 1024, "MB", "-"))
     return rows
 
 
@@ -208,7 +265,8 @@ def measure(sizes: list[int]) -> list[Row]:
         rows.append(searching(people))
         rows += stepping(people)
         rows.append(opening(people))
-    return [*rows, *peers()]
+        rows += rivals(people)
+    return [*rows, *peers(shutil.which("pw-generate"))]
 
 
 def show(rows: list[Row]) -> None:

@@ -159,7 +159,7 @@ def universe(spec: EnvSpec, place: Place, given: str | None) -> Holding:
 
     Raises:
         ConfigError: It is sealed, and the operator's secret cannot be used.
-        DataError: What was prepared is damaged.
+        DataError: What was prepared is damaged, or nothing of these worlds was prepared there.
     """
     # Named by the key, a sealed universe is found by nobody who could not make it.
     return _universes.get(universe_key(place), lambda: _opened(spec, place, given))
@@ -192,6 +192,9 @@ def _folder(spec: EnvSpec, place: Place, given: str | None) -> Path | None:
     """Return the folder of a universe; None where it is to be made in memory."""
     wanted = item(place)
     if given:
+        if given not in _demanded:  # once: it looks at everything that lies there
+            prepared.demand(spec, given)
+            _demanded.add(given)
         if (Path(given) / prepared.folder_name(spec, wanted)).is_dir():
             return prepared.folder(spec, wanted, given)
         if catalogue().splits[place.split].size is not None:
@@ -203,6 +206,10 @@ def _folder(spec: EnvSpec, place: Place, given: str | None) -> Path | None:
         return prepared.folder(spec, wanted, None)
     except (DataError, RuntimeError):  # no cache here
         return None
+
+
+_demanded: Final[set[str]] = set()
+"""Folders of prepared universes that were found to be such."""
 
 
 @lru_cache(maxsize=64)

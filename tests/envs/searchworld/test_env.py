@@ -2,7 +2,7 @@
 
 import pytest
 
-from agentenvs.core import registry
+from agentenvs.core import prepared, registry
 from agentenvs.core.errors import ConfigError, DataError, OptionError, SplitError
 from agentenvs.core.sealed import VARIABLE
 from agentenvs.core.streams import scenario_key
@@ -208,8 +208,6 @@ def test_libraries_are_searched_without_an_episode():
 
 def test_what_was_prepared_is_opened_and_what_was_not_is_made(tmp_path):
     place = Place("train", 7, 500)
-    from agentenvs.core import prepared
-
     folder = prepared.make(SPEC, holdings.item(place), tmp_path)
     assert {path.name for path in folder.iterdir()} >= {"universe.bin", "index.bin"}
     opened = holdings._opened(SPEC, place, str(tmp_path))
@@ -220,6 +218,21 @@ def test_what_was_prepared_is_opened_and_what_was_not_is_made(tmp_path):
     assert made.library.index._bundle.path is None
     assert [item.key["number"] for item in type(make()).preparations({"people": "500"}, ("dev",))] == [0, 1, 2]
     assert len(list(type(make()).preparations({"people": "500"}, ("train", "sealed", "none")))) == 4
+
+
+def test_a_folder_without_universes_is_refused(tmp_path):
+    for folder in (tmp_path, tmp_path / "nowhere"):
+        with pytest.raises(DataError):
+            make(prepared=str(folder)).reset(TaskRef("train", 8_000))
+
+
+def test_what_a_split_with_an_end_lacks_is_told_once(tmp_path, caplog):
+    prepared.make(SPEC, holdings.item(Place("train", 7, 500)), tmp_path)
+    for place in (Place("dev", 0, 500), Place("dev", 1, 500), Place("train", 9, 500)):
+        assert holdings._opened(SPEC, place, str(tmp_path)).library.index._bundle.path is None
+    assert [record.getMessage().partition(" lacks ")[2] for record in caplog.records] == [
+        "universes of dev with 500 people, which are made in memory"
+    ]
 
 
 def test_a_cache_that_cannot_be_written_is_no_error(monkeypatch, tmp_path):
