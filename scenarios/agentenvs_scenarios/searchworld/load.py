@@ -25,6 +25,7 @@ import io
 import json
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TextIO, TypeVar
 
@@ -33,7 +34,7 @@ from agentenvs.core.errors import DataError
 from agentenvs_scenarios.searchworld.answers import NONE, key
 from agentenvs_scenarios.searchworld.corpus import Asked, Corpus, Gathering, required
 from agentenvs_scenarios.searchworld.ladder import catalogue
-from agentenvs_scenarios.searchworld.model import MOST_SPELLINGS
+from agentenvs_scenarios.searchworld.model import LONGEST, MOST_SPELLINGS
 
 T = TypeVar("T")
 
@@ -148,45 +149,52 @@ def _named(folder: Path, name: str) -> Path | None:
 # ---- files ---------------------------------------------------------------------------------------------------------
 
 
-def _opened(path: Path) -> TextIO:
-    """Return a file as text; its lines end where it says so, and nowhere else."""
-    raw: Any = gzip.open(path) if path.suffix == ".gz" else path.open("rb")  # noqa: SIM115 - the caller closes it
-    return io.TextIOWrapper(raw, encoding="utf-8-sig", newline="")
+@contextmanager
+def _opened(path: Path) -> Iterator[TextIO]:
+    """Open a file as text; its lines end at line feeds alone, since a text may hold other ends of lines.
 
-
-def _text(path: Path) -> str:
+    Raises:
+        DataError: It cannot be read.
+    """
     try:
-        with _opened(path) as file:
-            return file.read()
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as raw:
+            yield io.TextIOWrapper(raw, encoding="utf-8-sig", newline="\n")
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         raise DataError(f"{path} cannot be read", why=str(error)) from error
 
 
 def _json(path: Path) -> JSON:
     try:
-        return json.loads(_text(path))
+        with _opened(path) as file:
+            return json.loads(file.read())
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path} is no JSON", why=str(error)) from error
 
 
 def _rows(path: Path) -> Iterator[Mapping[str, JSON]]:
-    """Yield the objects of a JSON list, of JSON lines or of a CSV file."""
-    text = _text(path)
-    if ".csv" in path.name:
-        for row in csv.DictReader(io.StringIO(text, newline=""), strict=True):
-            if None in row or None in row.values():
-                raise ValueError(f"a row has more or fewer fields than the first: {list(row.values())!r:.80}")
-            yield row
-    elif text.lstrip().startswith("["):
-        yield from json.loads(text)
-    else:
-        # Not splitlines: a text may hold other ends of lines, which JSON leaves as they are.
-        for number, line in enumerate(text.split("\n"), start=1):
+    """Yield the objects of a JSON list, of JSON lines (as they are read) or of a CSV file."""
+    with _opened(path) as file:
+        if ".csv" in path.name:
+            yield from _table(file)
+            return
+        begun = False
+        for number, line in enumerate(file, start=1):
+            if not begun and line.lstrip().startswith("["):
+                yield from json.loads(line + file.read())
+                return
             if line.strip():
+                begun = True
                 try:
                     yield json.loads(line)
                 except (ValueError, RecursionError) as error:
                     raise DataError(f"{path} is no JSON lines", why=f"line {number}: {error}") from error
+
+
+def _table(file: TextIO) -> Iterator[Mapping[str, JSON]]:
+    for row in csv.DictReader(file, strict=True):
+        if None in row or None in row.values():
+            raise ValueError(f"a row has more or fewer fields than the first: {list(row.values())!r:.80}")
+        yield row
 
 
 def _each(path: Path, rows: Iterable[Mapping[str, JSON]], make: Callable[[Mapping[str, JSON]], T]) -> Iterator[T]:
@@ -209,7 +217,7 @@ def _question(sentence: str, kind: str, hops: int, answers: Iterable[Iterable[st
     """Return a question; answers that are the same are one, and one that says there is none is none.
 
     Raises:
-        ValueError: It has too many answers, or one that is empty.
+        ValueError: It is empty or too long, has too many answers, or one that is empty.
     """
     found: dict[str, tuple[str, ...]] = {}
     for spellings in answers:
@@ -221,7 +229,10 @@ def _question(sentence: str, kind: str, hops: int, answers: Iterable[Iterable[st
         found = {}
     if len(found) > MOST_SPELLINGS:
         raise ValueError(f"a question has {len(found)} answers, more than {MOST_SPELLINGS}")
-    return Asked(_clean(sentence), kind, hops, tuple(found.values()), tuple(sorted(supports)))
+    asked = _clean(sentence)
+    if not 0 < len(asked.strip()) <= LONGEST:
+        raise ValueError(f"a question has {len(asked)} characters, and the most are {LONGEST}")
+    return Asked(asked, kind, hops, tuple(found.values()), tuple(sorted(supports)))
 
 
 # ---- PhantomWiki ---------------------------------------------------------------------------------------------------
@@ -312,7 +323,7 @@ def _document(row: Mapping[str, JSON], gathering: Gathering) -> int:
         ValueError: Another has its id.
     """
     name = str(_first(row, ("id", "docid", "_id")))
-    text = row.get("contents", row.get("text", ""))
+    text = _first(row, ("contents", "text"))
     title = row.get("title") or row.get("url") or ""
     if not title:
         title, _, text = text.partition("\n")

@@ -219,6 +219,12 @@ def test_gzipped_files_and_folders_of_corpora(tmp_path):
         ({"questions__jsonl": ""}, "there is no question in it"),
         ({"corpus__jsonl": '{"id": "a", "contents": "b"}'}, "there are no questions beside it"),
         ({"x__json": json.dumps([HOTPOT, {"question": "?", "context": []}])}, "row 2: there is no 'answer'"),
+        ({"x__json": json.dumps([{**HOTPOT, "question": "x" * 5000}])}, "row 1: .* 5000 characters"),
+        ({"x__json": json.dumps([{**HOTPOT, "question": ""}])}, "row 1: .* 0 characters"),
+        (
+            {"corpus__jsonl": lines({"id": "1"}), "questions__jsonl": lines({"query": "?", "answer": "x"})},
+            "row 1: there is no 'contents or text'",
+        ),
         ({"x__json": json.dumps([HOTPOT, [1]])}, "row 2: .* is no object"),
         ({"x__json": json.dumps([{**HOTPOT, "answer": " "}])}, "an answer has 0 spellings"),
         ({"x__json": '[{"question": "x", "context": ' + "[" * 9999}, "cannot be used"),
