@@ -117,7 +117,7 @@ def evaluate(
     else:
         env, policy = resuming.named(env, policy, retry_errors)
         stage = Stage(env, url)
-        settings, protocol_options = _model(stage.spec, policy, model)
+        settings, protocol_options = model_of(stage.spec, policy, model)
         options = {**protocol_options, **making.with_data(stage.spec, making.parse_options(option, stage.spec), data)}
         config = run.RunConfig(
             env=env,
@@ -157,7 +157,7 @@ def played(config: RunConfig, play: Callable[..., RunResult]) -> RunResult:
         return play(served, progress=progress)
 
 
-def _model(spec: EnvSpec, policy: str, given: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+def model_of(spec: EnvSpec, policy: str, given: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     """Return the settings of the model, where one plays, and the options its protocol sets on the environment."""
     from agentenvs.harness.program import is_program
 

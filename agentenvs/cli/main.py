@@ -13,6 +13,7 @@ from agentenvs._version import __version__
 from agentenvs.cli import (
     arguments,
     checking,
+    collecting,
     comparing,
     conforming,
     console,
@@ -51,6 +52,7 @@ _GROUPS = (
     playing,
     evaluating,
     comparing,
+    collecting,
     indexing,
     checking,
     conforming,

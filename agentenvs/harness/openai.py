@@ -25,7 +25,7 @@ from agentenvs.core.verdict import Verdict
 from agentenvs.harness.chat import ChatClient, Reply
 from agentenvs.harness.history import Conversation, Prompt, Shown, answers_to, show
 from agentenvs.harness.model_settings import OpenAISettings
-from agentenvs.harness.prompting import functions, head, uses_tools
+from agentenvs.harness.prompting import functions, open_talk, uses_tools
 from agentenvs.harness.reading import Reading, read_one_tool, read_text, read_tools
 from agentenvs.harness.stopping import PolicyStop
 
@@ -211,15 +211,7 @@ class OpenAIPolicy:
 
     def _begin(self, first: Shown) -> Conversation:
         instruction = self._task.instruction if self._task is not None else ""
-        messages = head(self.protocol, self._spec, tools=self._tools)
-        if self.protocol.name == "native" and instruction and instruction not in first.full:
-            messages[0]["content"] += f"\n\n{instruction}"
-        talk = Conversation(self.protocol, messages, task=instruction)
-        talk.begin(first)
-        if "head" in self.protocol.prompts:
-            examples = "".join(self.protocol.examples_for(talk.task))
-            talk.intro = self.protocol.prompts["head"].replace("{examples}", examples)
-        return talk
+        return open_talk(self.protocol, self._spec, instruction, first, tools=self._tools)
 
     def _repeats(self) -> bool:
         bounds = self.protocol.bounds
@@ -316,6 +308,7 @@ def _reply_line(reply: Reply, reading: Reading) -> dict[str, JSON]:
         "failure": reading.failure,
         "repaired": reading.repaired,
         "thought": reading.thought,
+        "said": dict(reading.said.message),
         "tokens_in": reply.tokens_in,
         "tokens_out": reply.tokens_out,
         "tokens_cached": reply.tokens_cached,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from agentenvs.core.canon import JSON
 from agentenvs.core.spec import EnvSpec, ToolSpec
-from agentenvs.harness.history import Message
+from agentenvs.harness.history import Conversation, Message, Shown
 from agentenvs.harness.protocol import Protocol
 from agentenvs.harness.reading import end_tool
 
@@ -53,6 +53,26 @@ def head(protocol: Protocol, spec: EnvSpec, *, tools: bool) -> list[Message]:
             {"role": "assistant", "content": prompts["assent"]},
         ]
     return messages
+
+
+def open_talk(protocol: Protocol, spec: EnvSpec, instruction: str, first: Shown, *, tools: bool) -> Conversation:
+    """Return the conversation of an episode at its first observation.
+
+    Args:
+        protocol: Its shape.
+        spec: The environment.
+        instruction: The task sentence, where it stands apart from the first observation.
+        first: What is seen first.
+        tools: Whether the model is offered functions to call.
+    """
+    messages = head(protocol, spec, tools=tools)
+    if protocol.name == "native" and instruction and instruction not in first.full:
+        messages[0]["content"] += f"\n\n{instruction}"
+    talk = Conversation(protocol, messages, task=instruction)
+    talk.begin(first)
+    if "head" in protocol.prompts:
+        talk.intro = protocol.prompts["head"].replace("{examples}", "".join(protocol.examples_for(talk.task)))
+    return talk
 
 
 def describe_actions(spec: EnvSpec) -> str:

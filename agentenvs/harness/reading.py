@@ -101,6 +101,11 @@ def read_text(reply: Reply, protocol: Protocol, spec: EnvSpec, admissible: Seque
     return Reading(action, said, parsed.failure, parsed.repaired, thought, output=action or "")
 
 
+def said_of(content: str, *calls: RawCall) -> Reply:
+    """Return a reply that says so, as if a model had."""
+    return Reply(content, calls, None, None, None, None, None, ())
+
+
 def parse_call(raw: RawCall) -> ToolCall | str:
     """Return a tool call, or why it is none. Absent or empty arguments are no arguments."""
     if not isinstance(raw.name, str) or not raw.name:

@@ -23,6 +23,7 @@ VERBS = (
     "eval",
     "compare",
     "report",
+    "collect",
     "replay",
     "rescore",
     "check",
