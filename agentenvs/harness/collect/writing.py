@@ -28,6 +28,7 @@ from agentenvs.harness import folder as folders
 from agentenvs.harness import planfile
 from agentenvs.harness.collect.rules import REASONS, Rules
 from agentenvs.harness.collect.telling import Dropped, Told, Words, tell
+from agentenvs.harness.model_settings import OpenAISettings
 from agentenvs.harness.prompting import functions
 from agentenvs.harness.protocol import Protocol, load
 from agentenvs.harness.report import Run, read_run
@@ -168,7 +169,7 @@ def _protocol(run: Run) -> Protocol:
     if run.manifest.agent.name != _MODEL:
         return load("native")
     settings = planfile.settings_of(planfile.read(run.folder).settings)
-    if settings is None:
+    if not isinstance(settings, OpenAISettings):
         return load("native")
     protocol = settings.load_protocol()
     if protocol.style != "chat" or protocol.history.keep is not None:
