@@ -155,7 +155,7 @@ def stress() -> list[Row]:
         built = time.process_time() - start
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         shop.columns = Columns.open(Path(folder) / shops.COLUMNS)
-        search = shops.Search(shops.Index.open(Path(folder) / shops.INDEX))
+        search = shops.Search(shops.Index.open(Path(folder) / shops.INDEX), shop.order)
         size = sum(file.stat().st_size for file in Path(folder).iterdir()) / 1e6
         stream = Stream(scenario_key(SPEC.slug, "benchmark", 0), "million")
         taken = []

@@ -26,6 +26,7 @@ BLEU_THRESHOLD = 0.01
 
 _CJK = re.compile("[\u4e00-\u9fff]")
 _THOUGHTS = re.compile(r"<think>.*?</think>", re.DOTALL)
+_ANSWERS = re.compile(r"<answer>(.*?)</answer>", re.DOTALL)
 _SEARCH_TAGS = re.compile(r"<(search|answer)>(.*?)(?:(</\1>)|\Z)", re.DOTALL)
 _ACTION = "Action:"
 _EOS = "</s>"
@@ -141,6 +142,15 @@ def search_r1(text: str, admissible: Sequence[str] = ()) -> Parsed:
     return Parsed(f"<{tag}>{content}</{tag}>", None if match[3] else "unclosed_tag")
 
 
+def answer_tags(text: str, admissible: Sequence[str] = ()) -> Parsed:
+    """Read what the last ``<answer>…</answer>`` outside of thoughts holds, as RAGEN's replies have it."""
+    found = _ANSWERS.findall(_THOUGHTS.sub("", text))
+    if not found:
+        return Parsed(None, "no_answer_tags")
+    action = found[-1].strip()
+    return Parsed(action) if action else Parsed(None, "empty_action")
+
+
 def agentbench(argument: str, admissible: Sequence[str] = ()) -> Parsed:
     """Match the tool's argument to the nearest admissible command, the original's rule.
 
@@ -166,6 +176,7 @@ PARSERS: dict[str, Parser] = {
     "agentgym": agentgym,
     "agentbench": agentbench,
     "search-r1": search_r1,
+    "answer-tags": answer_tags,
 }
 
 

@@ -25,7 +25,8 @@ def functions(protocol: Protocol, spec: EnvSpec) -> list[JSON]:
     if replies.tool:
         argument = {"type": "string", "description": replies.argument_description}
         return [_function(replies.tool, replies.tool_description, _object({replies.argument: argument}))]
-    made = [_function(tool.name, _described(tool), tool.parameters) for tool in spec.tools]
+    offered = [tool for tool in spec.tools if not replies.offered or tool.name in replies.offered]
+    made = [_function(tool.name, _described(tool), tool.parameters) for tool in offered]
     name = end_tool(spec)
     if name is not None:
         reason = {"type": "string", "description": "Why, in a few words."}

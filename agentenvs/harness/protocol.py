@@ -96,6 +96,8 @@ class Replies(_Part):
     used); nothing, because this parser always finds something to play."""
     says: str = ""
     """Said of an invalid reply: ``{seen}`` is the last observation as it was shown."""
+    offered: tuple[str, ...] = ()
+    """Names of the environment's tools that the model gets; all where empty."""
     tool: str = ""
     """Name of the one tool the model gets instead of the environment's own."""
     tool_description: str = ""

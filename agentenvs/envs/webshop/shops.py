@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
@@ -24,6 +24,7 @@ from agentenvs_scenarios.webshop.goals import GoalSplit, goal_splits, mended
 from agentenvs_scenarios.webshop.load import LoadedShop, load_shop
 from agentenvs_scenarios.webshop.model import Scenario, Shop
 from agentenvs_scenarios.webshop.nouns import WORDS, Table, tag
+from agentenvs_scenarios.webshop.pictures import spelt
 
 DATA_VARIABLE: Final = "WEBSHOP_DATA"
 
@@ -32,7 +33,7 @@ B: Final = 0.4
 """BM25 as the original's engine has it."""
 
 INDEX: Final = "search.bm25"
-INDEX_FORMAT: Final = 3
+INDEX_FORMAT: Final = 4
 COLUMNS: Final = "products.npy"
 LARGE: Final = 5_000
 """Products from which on a generated shop is handed columns, which are made with its search."""
@@ -73,16 +74,21 @@ class Search:
     """The search of a shop: the products a query finds, best first, at most :data:`MOST_RESULTS`.
 
     Args:
-        index: The BM25 index of the shop's documents, numbered as the products are.
+        index: The BM25 index of the shop's documents.
+        order: The product of each document, by index.
     """
 
-    def __init__(self, index: Index) -> None:
+    def __init__(self, index: Index, order: Sequence[int]) -> None:
         self.index = index
+        self._order = order
         self._found: Recent[tuple[int, ...]] = Recent(_MOST_QUERIES)
 
     def __call__(self, query: str) -> tuple[int, ...]:
         """Return the indices of the products found."""
-        return self._found.get(query, lambda: tuple(hit.number for hit in self.index.search(query, MOST_RESULTS)))
+        return self._found.get(query, lambda: self._search(query))
+
+    def _search(self, query: str) -> tuple[int, ...]:
+        return tuple(self._order[hit.number] for hit in self.index.search(spelt(query), MOST_RESULTS))
 
 
 _generated: Recent[GeneratedShop] = Recent(_MOST_SHOPS)
@@ -147,7 +153,7 @@ def search_of(shop: Shop, given: str | None = None) -> Search:
     Raises:
         DataError: It is not in the folder that was given.
     """
-    return _searches.get(shop.digest, lambda: Search(_opened(shop, given)))
+    return _searches.get(shop.digest, lambda: Search(_opened(shop, given), shop.order))
 
 
 def _opened(shop: Shop, given: str | None) -> Index:

@@ -7,7 +7,7 @@ kind. Ids look random and are a permutation of the indices, so that an id leads 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from agentenvs.core.canon import digest
@@ -119,6 +119,11 @@ class GeneratedShop:
             if index < self.size:
                 number, member = divmod(index, SIZE)
                 yield bare(self.id_of(index), kind_of(number), self.family(number)[member])
+
+    @property
+    def order(self) -> Sequence[int]:
+        """Indices of the products, one after another."""
+        return range(self.size)
 
     def documents(self) -> Iterator[str]:
         """Yield the text a search looks at, product by product."""

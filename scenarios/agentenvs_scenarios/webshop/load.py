@@ -8,7 +8,7 @@ missing price is $100, a slash in an option becomes ``|``, a doubled value stays
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal, InvalidOperation
 from itertools import islice
@@ -21,6 +21,7 @@ from agentenvs.core.streams import Stream
 from agentenvs_scenarios.webshop.fields import Form, reading, rows, table, text, texts, wrong
 from agentenvs_scenarios.webshop.files import Files, find, read_json, read_rows, unpacked
 from agentenvs_scenarios.webshop.model import OptionGroup, Product, Review, Want, search_text
+from agentenvs_scenarios.webshop.pictures import spelt
 
 NO_PRICE: Final = Decimal(100)
 """Dollars the original takes where a price is missing."""
@@ -91,9 +92,14 @@ class LoadedShop:
         """Yield every product."""
         return iter(self._products)
 
+    @property
+    def order(self) -> Sequence[int]:
+        """Indices of the products by their ids, as the original's engine orders equal scores."""
+        return sorted(range(len(self._products)), key=lambda index: self._products[index].id)
+
     def documents(self) -> Iterator[str]:
-        """Yield the text a search looks at, product by product."""
-        return map(search_text, self._products)
+        """Yield the text a search looks at, product by product in that order."""
+        return (spelt(search_text(self._products[index])) for index in self.order)
 
 
 def load_shop(folder: Path, limit: int | None = None) -> LoadedShop:

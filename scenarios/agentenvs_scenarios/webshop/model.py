@@ -8,7 +8,7 @@ sentence. Money is in integer cents.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Final, Literal, Protocol, TypeAlias
 
@@ -118,8 +118,12 @@ class Shop(Protocol):
             bound: Cents a product may cost, chosen as wanted; of those of least price alone where it is None.
         """
 
+    @property
+    def order(self) -> Sequence[int]:
+        """Indices of the products in the order in which a search puts those of equal score."""
+
     def documents(self) -> Iterator[str]:
-        """Yield the text a search looks at, product by product."""
+        """Yield the text a search looks at, product by product in that order."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -84,7 +84,7 @@ def test_goals_stand_in_the_originals_order(folder):
 
 
 def test_our_own_search_finds_what_theirs_found(folder):
-    """Hold the overlap that the card states: 99 % of the first ten, the same first one, 62 % in the same order."""
+    """Hold the overlap that the card states: all but one of the first ten, the same first one, 87 % in one order."""
     shop, _ = shops.loaded_shop(folder, None)
     search = shops.search_of(shop)
     shared = total = equal = first = searches = 0
@@ -97,8 +97,8 @@ def test_our_own_search_finds_what_theirs_found(folder):
                 shared, total = shared + len(set(ours) & set(theirs)), total + len(theirs)
                 equal, first, searches = equal + (ours == theirs), first + (ours[:1] == theirs[:1]), searches + 1
     assert searches == 152
-    assert shared >= 0.985 * total
-    assert equal >= 0.6 * searches
+    assert (shared, total) == (1505, 1506)
+    assert equal == 132
     assert first == searches
 
 
