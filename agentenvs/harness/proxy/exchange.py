@@ -10,7 +10,7 @@ from agentenvs.core.canon import JSON
 from agentenvs.harness.proxy import sse
 from agentenvs.harness.proxy.backend import Backend, BackendError, broken
 from agentenvs.harness.proxy.chat import Chat
-from agentenvs.harness.proxy.forms import Dialect, Form, Gathered, Refused, as_chunk, as_text, first_message
+from agentenvs.harness.proxy.forms import Dialect, Form, Gathered, Refused, as_chunk, as_text, first_message, name_calls
 from agentenvs.harness.proxy.ledger import Account, Outcome
 from agentenvs.harness.proxy.passed import PASSED
 from agentenvs.harness.proxy.settings import ProxySettings
@@ -127,9 +127,11 @@ class Exchange:
             api.path, self._request, self._headers, self._outcome.attempts, holds=_HOLDS[api.name]
         )
         self._came(reply)
-        form = reply if self._passes else self._dialect.reply(reply, self._body)
-        if not self._passes:
-            self._remember(form.get("id"), reply)
+        if self._passes:
+            await answer.whole(200, reply)
+            return
+        form = self._dialect.reply(name_calls(reply, self._request), self._body)
+        self._remember(form.get("id"), reply)
         await answer.whole(200, form)
 
     async def _translated(self, backend: Backend, answer: Answer) -> None:
@@ -147,8 +149,9 @@ class Exchange:
         if not reply["choices"] or not (done or gathered.complete):
             raise broken("the model endpoint's stream ended before its reply did")
         self._came(reply)
+        parts = list(stream.end(reply if self._passes else name_calls(reply, self._request)))
         self._remember(stream.id, reply)
-        for part in stream.end(reply):
+        for part in parts:
             await answer.part(part)
         await answer.end()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -125,11 +126,25 @@ def thoughts(message: Form) -> str:
 def calls_of(message: Form) -> list[tuple[str, str, str]]:
     """Return a message's tool calls: id, name, arguments as text."""
     found = []
-    for number, item in enumerate(as_list(message.get("tool_calls"))):
-        function = as_form(as_form(item).get("function"))
-        name = as_text(as_form(item).get("id")) or f"call_{number}"
-        found.append((name, as_text(function.get("name")), as_text(function.get("arguments"))))
+    for item in map(as_form, as_list(message.get("tool_calls"))):
+        function = as_form(item.get("function"))
+        arguments = as_text(function.get("arguments"))
+        found.append((as_text(item.get("id")), as_text(function.get("name")), arguments))
     return found
+
+
+def name_calls(reply: Form, request: Form) -> Form:
+    """Return a reply whose tool calls have ids that the conversation does not have yet.
+
+    Some endpoints give none, or the same ones in each reply; frameworks take a call with a known id for the one before.
+    """
+    taken = {call[0] for turn in map(as_form, as_list(request.get("messages"))) for call in calls_of(turn)}
+    for choice in map(as_form, as_list(reply.get("choices"))):
+        for call in map(as_form, as_list(as_form(choice.get("message")).get("tool_calls"))):
+            if not as_text(call.get("id")) or call["id"] in taken:
+                call["id"] = f"call_{secrets.token_hex(12)}"
+            taken.add(call["id"])
+    return reply
 
 
 class Gathered:

@@ -94,6 +94,7 @@ class Account:
         self._counts = _Counts()
         self._lines: list[dict[str, JSON]] = []
         self._prompts: list[tuple[int, list[str]]] = []
+        self._rests: dict[str, int] = {}
         self._kept = 0
         self._errors = self._uncounted = 0
         self._threads: dict[str, list[Form]] = {}
@@ -221,7 +222,7 @@ class Account:
             "tokens_cached": outcome.usage.tokens_cached,
             "seconds": round(outcome.seconds, 3),
             "prompt": self._prompt(int(str(line["call"])), request),
-            "request": {name: self._room(value) for name, value in request.items() if name not in _TURNS},
+            "request": self._rest(int(str(line["call"])), request),
             "tokens": None if reply is None else self._room(kept_tokens(reply)),
             "reply": None if reply is None else self._room(_without_tokens(reply)),
         }
@@ -243,6 +244,15 @@ class Account:
         self._prompts = [*self._prompts[-31:], (call, marks)]
         said: dict[str, JSON] = {"messages": [self._room(turn) for turn in turns[shared:]], "digest": digest(marks)}
         return {"as_call": as_call, "first": shared, **said} if shared else said
+
+    def _rest(self, call: int, request: Form) -> dict[str, JSON]:
+        """Return the other fields of a request, or the call that had the same."""
+        rest = {name: value for name, value in request.items() if name not in _TURNS}
+        mark = digest(json.dumps(rest, sort_keys=True))
+        if mark in self._rests:
+            return {"as_call": self._rests[mark]}
+        self._rests[mark] = call
+        return {name: self._room(value) for name, value in rest.items()}
 
     def _room(self, value: Any) -> JSON:
         """Return a value that is to be kept, or its digest where there is no room."""

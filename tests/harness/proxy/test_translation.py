@@ -203,3 +203,17 @@ def test_a_response_goes_on_from_an_earlier_one_of_its_episode_alone():
         assert post(proxy, proxy.open(8), "responses", more).status_code == 400
     said = [turn["content"] for turn in endpoint.requests[-1]["messages"]]
     assert said == ["one", "Hello.", "two", "Hello.", "two"]
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_calls_get_ids_that_the_conversation_does_not_have_yet(stream):
+    known = {"type": "function_call", "call_id": "call_0", "name": "go", "arguments": "{}"}
+    result = {"type": "function_call_output", "call_id": "call_0", "output": "there"}
+    items = [{"role": "user", "content": "Go."}, known, result]
+    nameless = calls(("go", {}), ("go", {}))
+    nameless["choices"][0]["message"]["tool_calls"][1]["id"] = ""
+    with proxied(default=nameless) as (_, proxy, account):
+        answer = post(proxy, account, "responses", {"input": items, "stream": stream})
+        made = events(answer.text)[-1]["response"] if stream else answer.json()
+    ids = [item["call_id"] for item in made["output"]]
+    assert len({"call_0", "", *ids}) == 4
