@@ -51,6 +51,12 @@ _Stream: TypeAlias = Annotated[
         help="One policy through a declared order of episodes: 'split', indices 3,1,2, or a file of them.",
     ),
 ]
+_Backend: TypeAlias = Annotated[
+    Literal["local", "ray"], typer.Option("--backend", help="Where episodes are played: here, or on a Ray cluster.")
+]
+_Address: TypeAlias = Annotated[
+    str | None, typer.Option("--address", help="Of the Ray cluster: HOST:PORT, or auto; a new one here otherwise.")
+]
 _FailUnder: TypeAlias = Annotated[
     float | None,
     typer.Option("--fail-under", min=0, max=1, help="Exit 1 where the success rate, from 0 to 1, is lower."),
@@ -67,6 +73,7 @@ def add_to(app: typer.Typer) -> None:
         "eval household --policy expert --url http://127.0.0.1:8000 --concurrency 16",
         "eval household --policy exec:'python my_agent.py' --concurrency 4 --episode-seconds 600",
         "eval household --policy exec:'python my_agent.py' --model m --base-url http://localhost:8000/v1",
+        "eval household --policy expert --backend ray --address auto --concurrency 64",
         "eval household --policy openai --model m --base-url http://localhost:8000/v1 --protocol react",
         "eval --resume runs/demo --retry-errors",
     )
@@ -97,6 +104,8 @@ def evaluate(
     budget_tokens: resuming.BudgetTokens = None,
     budget_seconds: resuming.BudgetSeconds = None,
     budget_dollars: resuming.BudgetDollars = None,
+    backend: _Backend = "local",
+    address: _Address = None,
     fail_under: _FailUnder = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be played, and stop.")] = False,
     as_json: arguments.Json = False,
@@ -136,6 +145,7 @@ def evaluate(
             settings=settings,
             url=url,
         )
+    config = replace(config, backend=backend, address=address)
     if dry_run:
         _dry(config, as_json)
         return
@@ -286,7 +296,7 @@ def _server_for(config: RunConfig) -> Iterator[RunConfig]:
     """Serve what a program is to play where no server was named; for its agent keys, and for nothing else of its."""
     from agentenvs.harness.program import is_program
 
-    if config.url is not None or not is_program(config.policy):
+    if config.url is not None or config.backend != "local" or not is_program(config.policy):
         yield config
         return
     from agentenvs_servers.run import background

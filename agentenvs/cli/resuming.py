@@ -48,7 +48,7 @@ BudgetDollars: TypeAlias = Annotated[
 
 _ALLOWED = {
     "resume", "retry_errors", "concurrency", "option", "data", "url", "budget_tokens", "budget_seconds",
-    "budget_dollars", "fail_under", "dry_run", "as_json", "quiet", "no_color", "api_key_env",
+    "budget_dollars", "fail_under", "dry_run", "as_json", "quiet", "no_color", "api_key_env", "backend", "address",
 }  # fmt: skip
 """Parameters that do not belong to the run, so that they may be given anew."""
 

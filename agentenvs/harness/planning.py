@@ -58,6 +58,10 @@ class RunConfig:
     """What the run may use; where it has, it starts no more episodes."""
     settings: Any = None
     """Settings of the ``openai`` policy, or of the proxy that gives a program its model."""
+    backend: Literal["local", "ray"] = "local"
+    """Where episodes are played: in threads of this process, or on a cluster."""
+    address: str | None = None
+    """Of the cluster; one of this machine alone is made where None."""
     url: str | None = None
     """The server whose environment is played; that of this process where None."""
     token: str | None = field(default=None, repr=False)

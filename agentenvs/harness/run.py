@@ -22,6 +22,7 @@ from agentenvs.core.task import TaskRef
 from agentenvs.harness import ending, planfile, resuming
 from agentenvs.harness import folder as folders
 from agentenvs.harness.budget import Budget, Meter
+from agentenvs.harness.cluster import RayCrew, check_cluster
 from agentenvs.harness.ending import RunResult
 from agentenvs.harness.planfile import PlanFile
 from agentenvs.harness.planning import ENDLESS_EPISODES, Plan, RewardVisible, RunConfig, check_player, plan
@@ -148,6 +149,7 @@ class _Ready:
 
 
 def _ready(config: RunConfig, before: PlanFile | None = None) -> _Ready:
+    check_cluster(config)
     planned = plan(config)
     # A policy that cannot be made is the user's mistake, to be told before the first episode and not once in each.
     policies = [planned.factory() for _ in range(planned.workers(config))]
@@ -162,22 +164,30 @@ def _played(ready: _Ready, folder: Path, standing: Standing, progress: Progress 
     config, planned = ready.config, ready.planned
     meter = Meter(config.budget)
     table = _Table(folder, standing, meter, progress)
-    crew = Crew(
-        lambda: planned.stage.make(config.options),
-        planned.factory,
-        [(number, TaskRef(planned.split.name, planned.indices[number])) for number in standing.todo],
-        table.add,
-        begin=table.begin,
-        may_start=meter.may_start,
-        shown=None if config.order is None else partial(shown_episode, config.reward_visible, planned.spec),
-        seconds=None if is_program(config.policy) else config.episode_seconds,
-    )
+    tasks = [(number, TaskRef(planned.split.name, planned.indices[number])) for number in standing.todo]
+    crew = _crew(ready, tasks, table)
     crew.run(ready.policies)
     came = ending.Came(folder, table.episodes, table.begun, standing.earlier, meter, interrupted=crew.interrupted)
     result = ending.write(ready.written, config, planned, came)
     if crew.failure is not None:
         raise crew.failure
     return result
+
+
+def _crew(ready: _Ready, tasks: list[tuple[int, TaskRef]], table: _Table) -> Crew | RayCrew:
+    config, planned = ready.config, ready.planned
+    if config.backend == "ray":
+        return RayCrew(config, tasks, table.add, begin=table.begin, may_start=table.meter.may_start)
+    return Crew(
+        lambda: planned.stage.make(config.options),
+        planned.factory,
+        tasks,
+        table.add,
+        begin=table.begin,
+        may_start=table.meter.may_start,
+        shown=None if config.order is None else partial(shown_episode, config.reward_visible, planned.spec),
+        seconds=None if is_program(config.policy) else config.episode_seconds,
+    )
 
 
 class _Table:
@@ -189,7 +199,7 @@ class _Table:
         self._attempts = dict(standing.attempts)
         self._folder = folder
         self._planned = standing.planned
-        self._meter = meter
+        self.meter = meter
         self._progress = progress
         for usage in [*(one.usage for one in standing.kept), *(one.usage for one in standing.earlier)]:
             meter.add(usage)
@@ -206,7 +216,7 @@ class _Table:
         summary = replace(episode.summary, attempt=self._attempts[episode.summary.number])
         folders.keep(self._folder, replace(episode, summary=summary))
         self.episodes.append(summary)
-        self._meter.add(summary.usage)
+        self.meter.add(summary.usage)
         if self._progress is not None:
             won = sum(done.success for done in self.episodes)
             self._progress(len(self.episodes), self._planned, won)
