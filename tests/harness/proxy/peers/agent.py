@@ -1,14 +1,12 @@
 """An agent of OpenAI's agents SDK, as it is: its tools by MCP, its model by the addresses it is told."""
 
 import asyncio
-import json
 import os
 
 from agents import Agent, ModelSettings, Runner, set_tracing_disabled
 from agents.mcp import MCPServerStreamableHttp
 
 set_tracing_disabled(True)
-TASK = json.loads(os.environ["AGENTENVS_TASK"])
 
 
 async def main() -> None:
@@ -22,7 +20,8 @@ async def main() -> None:
             model_settings=ModelSettings(tool_choice="required", max_tokens=64),
             reset_tool_choice=False,
         )
-        await Runner.run(agent, TASK["instruction"], max_turns=10)
+        seen = await server.call_tool("state", {})
+        await Runner.run(agent, seen.content[0].text, max_turns=10)
 
 
 asyncio.run(main())

