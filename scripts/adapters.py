@@ -3,8 +3,8 @@
 python scripts/adapters.py                   # all rows; `make adapters`
 python scripts/adapters.py --only trl gem    # some rows; the others keep what stood there
 
-Each row has an environment of its own, made by scripts/peers.sh; uv shares files between them: one torch on the disk.
-A checkout of verl-agent or a fork is named by VERL_AGENT_DIR.
+Each row has an environment of its own, made by scripts/peers.sh: uv's cache is the wheelhouse and its hard links make
+one torch on the disk. A checkout of verl-agent or a fork is named by VERL_AGENT_DIR. All rows take some ten minutes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ class Row(NamedTuple):
     page: str
     """Beside this table; none where the README tells of it."""
     peers: Mapping[str, str]
-    """Environment of scripts/peers.sh by the distribution whose version is told."""
+    """The distributions whose versions are told, with blanks between, by environment of scripts/peers.sh; that of the
+    tests where empty."""
     tests: tuple[str, ...]
     """Arguments of pytest."""
     witness: str
@@ -43,7 +44,7 @@ ROWS: Mapping[str, Row] = {
     "gymnasium": Row(
         "Gymnasium, alone and as vectors",
         "",
-        {"gymnasium": ""},
+        {"": "gymnasium"},
         ("tests/core/test_gym.py", "tests/core/test_vector.py"),
         "its checker of environments; its vector interface",
         "`invalid` in `info`; `last_trace` of the environment has all",
@@ -59,17 +60,17 @@ ROWS: Mapping[str, Row] = {
     "ors": Row(
         "Open Reward Standard",
         "ors.md",
-        {"openreward": "openreward"},
-        ("tests/doors/test_peers.py", "-k", "ors or open_reward"),
-        "the `openreward` client",
+        {"openreward": "openreward", "trl": "trl"},
+        ("tests/doors/test_peers.py", "-k", "open_reward or openreward or PEER_TRL"),
+        "the `openreward` client; TRL's `OpenRewardSpec`",
         "no place",
     ),
     "mcp": Row(
         "Model Context Protocol",
         "mcp.md",
-        {"mcp": "mcp"},
+        {"mcp": "mcp", "openenv": "mcp"},
         ("tests/doors/test_peers.py", "-k", "mcp"),
-        "the official client, two episodes side by side",
+        "the official client of both versions, two episodes side by side",
         "`valid` in `_meta`; no place for the others",
     ),
     "verifiers": Row(
@@ -91,7 +92,7 @@ ROWS: Mapping[str, Row] = {
     "trl": Row(
         "TRL",
         "trl.md",
-        {"trl": "trl"},
+        {"trl": "trl torch"},
         ("tests/adapters/plugs/test_trl.py",),
         "two steps of `GRPOTrainer` on a CPU with a tiny random Qwen3",
         "no place; `facts` of the environment, for functions of rewards",
@@ -115,7 +116,7 @@ ROWS: Mapping[str, Row] = {
     "tinker": Row(
         "Tinker cookbook",
         "tinker.md",
-        {"tinker": "tinker-cookbook"},
+        {"tinker": "tinker-cookbook torch"},
         ("tests/adapters/plugs/test_text.py", "-k", "tinker"),
         "its rollout of a group, with a scripted sampler",
         "`metrics` and `logs` of a step",
@@ -123,7 +124,7 @@ ROWS: Mapping[str, Row] = {
     "verl": Row(
         "verl",
         "verl.md",
-        {"verl": "verl"},
+        {"verl": "verl torch"},
         ("tests/adapters/plugs/test_verl.py",),
         "its making of an `AgentLoopBase` and of its tokens, with a stub server",
         "`extra_fields` of the output",
@@ -131,10 +132,18 @@ ROWS: Mapping[str, Row] = {
     "verl-agent": Row(
         "verl-agent (GiGPO)",
         "verl-agent.md",
-        {"verl": "verl"},
+        {"verl": "torch"},
         ("tests/adapters/plugs/test_verl_agent.py",),
         "the rollout loop of a checkout with a stub actor; its groups of steps",
         "`state_key` as anchor, on request; `infos` has all, the loop keeps `is_action_valid`",
+    ),
+    "nemo-gym": Row(
+        "NeMo Gym",
+        "nemo-gym.md",
+        {"nemo-gym": "nemo-gym"},
+        ("tests/adapters/plugs/test_nemo_gym.py",),
+        "its commands, servers, `simple_agent` and collection of rollouts, with a scripted model",
+        "with the verdict; a tool's answer has no place",
     ),
 }
 
@@ -167,7 +176,7 @@ def main() -> None:
 
 
 def _play(row: Row) -> str:
-    environ = {**os.environ, **_peers([name for name in row.peers.values() if name] and list(row.peers))}
+    environ = {**os.environ, **_peers([name for name in row.peers if name])}
     command = [sys.executable, "-m", "pytest", "-q", "-m", "peer or not peer", "-p", "no:cacheprovider", *row.tests]
     done = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=SECONDS, check=False)
     counts = {word: int(number) for number, word in re.findall(r"(\d+) (passed|failed|skipped|error)", done.stdout)}
@@ -206,13 +215,17 @@ def _peers(names: list[str]) -> dict[str, str]:
 
 
 def _versions(row: Row) -> list[str]:
-    told = "import sys, importlib.metadata as found; print(found.version(sys.argv[1]))"
+    told = "import sys, importlib.metadata as found; print(*(found.version(name) for name in sys.argv[1:]))"
     found = []
-    for folder, package in row.peers.items():
-        python = str(PEERS / folder / "bin" / "python") if package else sys.executable
-        name = package or folder
-        done = subprocess.run([python, "-c", told, name], capture_output=True, text=True, check=False)
-        found.append(f"{name} {done.stdout.strip()}" if done.returncode == 0 else f"no {name}")
+    for folder, packages in row.peers.items():
+        python = str(PEERS / folder / "bin" / "python") if folder else sys.executable
+        names = packages.split()
+        done = subprocess.run([python, "-c", told, *names], capture_output=True, text=True, check=False)
+        versions = done.stdout.split() or ["absent"] * len(names)
+        found += [f"{name} {version}" for name, version in zip(names, versions, strict=True)]
+    checkout = Path(os.environ.get("VERL_AGENT_DIR", ""), "verl", "version", "version")
+    if row.page == "verl-agent.md" and checkout.exists():
+        found.insert(0, f"a checkout that is verl {checkout.read_text().strip()}")
     return found
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +21,14 @@ PAGES = Path(__file__).parents[2] / "docs" / "plugs"
 OPENENV = "AGENTENVS_PEER_PYTHON"
 OPENENV_CORE = "AGENTENVS_PEER_OPENENV_CORE"
 ORS = "AGENTENVS_PEER_ORS"
+MCP = "AGENTENVS_PEER_MCP"
 TRL = "AGENTENVS_PEER_TRL"
 
 NEEDED = {
     OPENENV: "openenv 0.10",
     OPENENV_CORE: "openenv-core 0.3",
     ORS: "openreward 0.1",
+    MCP: "mcp 2",
     TRL: "trl 1.16 and openreward",
 }
 
@@ -64,12 +65,13 @@ def test_trl_reads_it_as_an_open_reward_spec(server):
     assert "played" in run(peer(TRL), PEERS / "trl_spec.py", server.url)
 
 
-@pytest.mark.parametrize("variable", ["", OPENENV], ids=["mcp 2", "mcp 1"])
-def test_the_official_mcp_client_plays(server, variable):
-    python = peer(variable) if variable else sys.executable
-    keys = [server.make("clerk", seed=seed)["agent_key"] for seed in (1, 2)]
+@pytest.mark.parametrize("variable", [MCP, OPENENV], ids=["mcp 2", "mcp 1"])
+@pytest.mark.parametrize("world", ["clerk", "household"])
+def test_the_official_mcp_client_plays(server, variable, world):
+    python = peer(variable)
+    keys = [server.make(world, seed=seed)["agent_key"] for seed in (1, 2)]
     urls = [f"{server.url}/v1/agent/{key}/mcp" for key in keys]
-    assert "played" in run(python, PEERS / "mcp_client.py", *urls)
+    assert "played" in run(python, PEERS / "mcp_client.py", world, *urls)
 
 
 PRINTED = [("openenv", OPENENV, ""), ("openenv", OPENENV_CORE, ""), ("ors", ORS, "openreward"), ("ors", TRL, "trl")]

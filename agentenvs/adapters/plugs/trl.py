@@ -4,24 +4,20 @@ TRL makes an instance a rollout, resets each with its row of the dataset again a
 rows hold addresses: equal rows are equal starts, which is what a group of GRPO needs. The session of an instance idles
 while the optimizer works; on a server it is given an hour for that, and longer by ``settings``. A call after the end is
 an error, which TRL shows the model as one. TRL asks ``get_reward`` once a rollout.
-
-A world that is played by words alone gets one tool, ``act``; one that hears messages ``speak``; one that a player may
-end ``finish``.
 """
 
 from __future__ import annotations
 
 import inspect
-import re
 import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from agentenvs.adapters.plugs.calls import Call, calls
 from agentenvs.adapters.plugs.episode import Episode, outcome
 from agentenvs.adapters.plugs.lazy import needed
-from agentenvs.core.actions import End, Message, ToolCall
 from agentenvs.core.canon import JSON
-from agentenvs.core.spec import EnvSpec, ToolSpec
+from agentenvs.core.spec import EnvSpec
 
 _TYPES: Mapping[str, type] = {
     "string": str,
@@ -31,7 +27,6 @@ _TYPES: Mapping[str, type] = {
     "array": list,
     "object": dict,
 }
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
 
 class World:
@@ -112,37 +107,17 @@ def dataset(env: str, split: str = "", start: int = 0, count: int = 100, *, url:
 
 
 def _methods(spec: EnvSpec) -> dict[str, Any]:
-    found = {tool.name: _method(tool, _caller(tool.name)) for tool in spec.tools if _NAME.fullmatch(tool.name)}
-    words = {
-        "text": ("act", "Do something.", "command", "What to do, in words.", lambda said: said),
-        "message": ("speak", "Say something to the other speaker.", "text", "What to say.", Message),
-        "end": ("finish", "End the episode.", "reason", "Why, in a few words.", End),
-    }
-    for kind in spec.accepts:
-        if kind not in words or (kind == "text" and found):
-            continue
-        name, what, argument, told, action = words[kind]
-        parameters = {"properties": {argument: {"type": "string", "description": told}}, "required": [argument]}
-        found[name] = _method(ToolSpec(name, what, parameters), _sayer(argument, action))
-    return found
+    return {name: _method(call) for name, call in calls(spec).items()}
 
 
-def _caller(name: str) -> Callable[[dict[str, Any]], Any]:
-    return lambda arguments: ToolCall(name, arguments)
-
-
-def _sayer(argument: str, action: Callable[[str], Any]) -> Callable[[dict[str, Any]], Any]:
-    return lambda arguments: action(str(arguments[argument]))
-
-
-def _method(tool: ToolSpec, action: Callable[[dict[str, Any]], Any]) -> Callable[..., str]:
+def _method(tool: Call) -> Callable[..., str]:
     """Return a method with the signature and docstring from which TRL tells the model of the tool."""
     properties: Mapping[str, Mapping[str, JSON]] = tool.parameters.get("properties", {})
     required = set(tool.parameters.get("required", []))
     names = sorted(properties, key=lambda name: name not in required)
 
     def method(self: World, **arguments: Any) -> str:
-        return self._played(action({name: value for name, value in arguments.items() if value is not None}))
+        return self._played(tool.action({name: value for name, value in arguments.items() if value is not None}))
 
     kinds = {name: _TYPES.get(str(properties[name].get("type")), str) for name in names}
     parameters = [inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)]

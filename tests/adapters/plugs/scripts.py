@@ -29,5 +29,11 @@ def script(env: str, split: str, index: int, player: str = "oracle") -> list[Any
     return actions
 
 
+def spoken(env: str, split: str, index: int) -> list[str]:
+    """Return what a model says to win an episode."""
+    words = [action if isinstance(action, str) else json.dumps(action) for action in script(env, split, index)]
+    return [f"I think first.\nAction: {said}" for said in words]
+
+
 if __name__ == "__main__":
     json.dump(script(sys.argv[1], sys.argv[2], int(sys.argv[3])), sys.stdout)

@@ -10,11 +10,11 @@ import pytest
 
 from agentenvs.adapters.plugs.trl import environment
 from agentenvs.core.errors import EpisodeEnded
-from tests.adapters.plugs.conftest import ROOT, peer, run
+from tests.adapters.plugs.conftest import PEERS, peer, printed, run
 from tests.adapters.plugs.scripts import script
 
 PYTHON = "AGENTENVS_PEER_TRL"
-SCRIPT = ROOT / "tests" / "adapters" / "plugs" / "peers" / "trl_grpo.py"
+SCRIPT = PEERS / "trl_grpo.py"
 VERBS = {"go": ("go_to", ["receptacle"]), "open": ("open_receptacle", ["receptacle"])}
 
 
@@ -50,6 +50,16 @@ def test_a_dialogue_ends_once(tmp_path, server):
     said = run(python, SCRIPT, "clerk", "train", server, json.dumps(calls), cwd=tmp_path)
     logs = json.loads(said.splitlines()[-4])
     assert [line["tools/failure_frequency"] for line in logs] == [pytest.approx(1 / 3)] * 2
+
+
+@pytest.mark.peer
+def test_the_example_of_the_page_works_as_printed(tmp_path, server):
+    python = peer(PYTHON, "trl 1.16 and torch")
+    run(python, PEERS / "tiny_qwen.py", tmp_path / "hub", "Qwen/Qwen3-0.6B", cwd=tmp_path)
+    (tmp_path / "grpo.py").write_text(printed("trl"))
+    said = run(python, "grpo.py", cwd=tmp_path, HF_HUB_CACHE=str(tmp_path / "hub"), STEPS="2", URL=server)
+    assert "rewards/HouseholdWorld/mean" in said
+    assert (tmp_path / "runs" / "grpo" / "checkpoint-2").is_dir()
 
 
 def test_tools_say_what_they_take():

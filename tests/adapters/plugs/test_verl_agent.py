@@ -8,24 +8,36 @@ import os
 import pytest
 
 from agentenvs.adapters.plugs.verl_agent import WorldEnvs, world_projection
-from tests.adapters.plugs.conftest import ROOT, peer, run
+from tests.adapters.plugs.conftest import PEERS, ROOMS, peer, printed, run
 from tests.adapters.plugs.scripts import script
 
-PROGRAM = ROOT / "tests" / "adapters" / "plugs" / "peers" / "verl_agent_loop.py"
 
-
-@pytest.mark.peer
-@pytest.mark.parametrize("served", [False, True], ids=["in process", "by URL"])
-def test_the_rollout_loop_of_a_checkout(tmp_path, server, served):
+def rollout(folder, env: str, split: str, url: str, actions: list, *more) -> str:
     checkout = os.environ.get("VERL_AGENT_DIR")
     if not checkout:
         pytest.skip("VERL_AGENT_DIR names no checkout of verl-agent or of a fork of it")
     python = peer("AGENTENVS_PEER_VERL", "what verl-agent needs")
-    path = os.pathsep.join([checkout, *(str(ROOT / room) for room in (".", "servers", "scenarios", "scoring"))])
-    actions = json.dumps(script("household", "dev", 0))
-    said = run(python, PROGRAM, "household", "dev", server if served else "", actions, cwd=tmp_path, PYTHONPATH=path)
+    path = os.pathsep.join([checkout, ROOMS])
+    program = PEERS / "verl_agent_loop.py"
+    return run(python, program, env, split, url, json.dumps(actions), *more, cwd=folder, PYTHONPATH=path)
+
+
+@pytest.mark.peer
+@pytest.mark.parametrize("case", ["household", "household by URL", "clerk by URL"])
+def test_the_rollout_loop_of_a_checkout(tmp_path, server, case):
+    env, _, served = case.partition(" by ")
+    split = "train" if env == "clerk" else "dev"
+    actions = script(env, split, 0)
+    said = rollout(tmp_path, env, split, server if served else "", actions)
     assert "paid [0.0, 0.0, 0.0, 10.0]" in said
-    assert "played 8 turns" in said
+    assert f"played {len(actions) + (env == 'household')} turns" in said  # clerk's scripts end every episode
+
+
+@pytest.mark.peer
+def test_the_example_of_the_page_works_as_printed(tmp_path):
+    (tmp_path / "mine.py").write_text(printed("verl-agent"))
+    said = rollout(tmp_path, "household", "train", "", script("household", "train", 0), tmp_path / "mine.py")
+    assert "paid [0.0, 0.0, 0.0, 10.0]" in said
 
 
 def test_groups_start_alike_and_go_on():

@@ -11,7 +11,12 @@ from mcp.client import streamable_http
 connected = getattr(streamable_http, "streamable_http_client", None) or streamable_http.streamablehttp_client
 
 
-async def main(first: str, second: str) -> None:
+CLERK = ("step", {"text": "What is the order number?"}, "Customer: It is A-")
+HOUSEHOLD = ("look", {}, "You are in the middle of a room")
+
+
+async def main(world: str, first: str, second: str) -> None:
+    tool, arguments, shown = CLERK if world == "clerk" else HOUSEHOLD
     async with (
         connected(first) as one,
         connected(second) as two,
@@ -20,15 +25,17 @@ async def main(first: str, second: str) -> None:
     ):
         for session in (left, right):
             await session.initialize()
-            assert "state" in [tool.name for tool in (await session.list_tools()).tools]
+            assert {"state", tool} <= {each.name for each in (await session.list_tools()).tools}
         for turn in (1, 2):
             for session in (left, right):
-                result = await session.call_tool("step", {"text": "What is the order number?"})
-                assert result.content[0].text.startswith("Customer: It is A-"), result
+                result = await session.call_tool(tool, arguments)
+                assert turn == 2 or result.content[0].text.startswith(shown), result
                 assert result.meta["agentenvs/turn"]["turn"] == turn
-        shown = [(await session.call_tool("step", {"text": "order"})).content[0].text for session in (left, right)]
-        assert shown[0] != shown[1]
+        seen = [(await session.call_tool("state", {})).content for session in (left, right)]
+        assert world == "clerk" or seen[0][0].text != seen[1][0].text
+        told = [(await session.call_tool(tool, arguments)).content[0].text for session in (left, right)]
+        assert world == "household" or told[0] != told[1]
 
 
-asyncio.run(main(*sys.argv[1:3]))
+asyncio.run(main(*sys.argv[1:4]))
 print("played")

@@ -39,7 +39,7 @@ with ThreadPoolExecutor(4) as pool:
     made = list(pool.map(play, [table[0], table[0], table[1], table[1]]))
 assert made[0] == made[1]
 assert made[2] == made[3]
-assert made[0][0] != made[2][0]
+assert ENV != "household" or made[0][0] != made[2][0]
 first, key, facts, total, metrics = made[0]
 assert URL or facts[0]["state_before"] == key
 assert {"valid", "state_key", "potential"} <= facts[-1].keys()

@@ -6,10 +6,8 @@ import json
 import sys
 import tempfile
 
-import torch
 import trl
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
+from tiny_qwen import model, tokenizer
 from trl import GRPOConfig, GRPOTrainer
 from trl.chat_template_utils import qwen3_chat_template
 
@@ -17,28 +15,10 @@ from agentenvs.adapters.plugs.trl import dataset, environment
 
 ENV, SPLIT, URL = sys.argv[1], sys.argv[2], sys.argv[3] or None
 CALLS = json.loads(sys.argv[4])  # what the model says, call by call; the last one again and again
-MARKS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
-
-
-def tokenizer() -> PreTrainedTokenizerFast:
-    letters = pre_tokenizers.ByteLevel.alphabet()
-    words = {letter: place for place, letter in enumerate(sorted(letters))}
-    made = Tokenizer(models.BPE(vocab=words, merges=[]))
-    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    made.decoder = decoders.ByteLevel()
-    fast = PreTrainedTokenizerFast(tokenizer_object=made, eos_token="<|im_end|>", pad_token="<|endoftext|>")
-    fast.add_special_tokens({"additional_special_tokens": MARKS})
-    fast.add_tokens(["<tool_call>", "</tool_call>", "<think>", "</think>", "<tool_response>", "</tool_response>"])
-    fast.chat_template = qwen3_chat_template
-    return fast
-
 
 words = tokenizer()
-torch.manual_seed(0)
-shape = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
-config = Qwen3Config(vocab_size=len(words), num_key_value_heads=1, head_dim=8, max_position_embeddings=32768, **shape)
-config.eos_token_id, config.pad_token_id = words.eos_token_id, words.pad_token_id
-policy = Qwen3ForCausalLM(config)
+words.chat_template = qwen3_chat_template
+policy = model(words)
 
 rounds = {"count": 0}
 seen = []

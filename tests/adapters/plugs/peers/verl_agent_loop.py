@@ -3,6 +3,7 @@
 # ruff: noqa: T201 - no pytest where it runs, and what it prints is looked at
 
 import json
+import runpy
 import sys
 
 import numpy as np
@@ -18,6 +19,7 @@ from verl import DataProto
 from agentenvs.adapters.plugs.verl_agent import WorldEnvironmentManager, build_world_envs, world_projection
 
 ENV, SPLIT, URL, ACTIONS = sys.argv[1], sys.argv[2], sys.argv[3] or None, json.loads(sys.argv[4])
+PRINTED = sys.argv[5:]  # a file with a make_envs of its own
 NUM, GROUP, WIDTH = 2, 2, 400
 
 letters = pre_tokenizers.ByteLevel.alphabet()
@@ -25,6 +27,10 @@ bytes_ = Tokenizer(models.BPE(vocab={letter: place for place, letter in enumerat
 bytes_.pre_tokenizer, bytes_.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
 tokenizer = PreTrainedTokenizerFast(tokenizer_object=bytes_, eos_token="</s>", pad_token="<pad>")
 tokenizer.chat_template = "{% for message in messages %}{{ message['content'] }}{% endfor %}"
+
+
+def spoken(action) -> str:
+    return action if isinstance(action, str) else json.dumps(action)
 
 
 class Actor:
@@ -40,7 +46,7 @@ class Actor:
         self.prompts.append(tokenizer.batch_decode(batch.batch["input_ids"], skip_special_tokens=True))
         rows = []
         for place in range(len(batch)):
-            said = f"<think>So.</think><action>{ACTIONS[min(self.turn, len(ACTIONS) - 1)]}</action>"
+            said = f"<think>So.</think><action>{spoken(ACTIONS[min(self.turn, len(ACTIONS) - 1)])}</action>"
             words = "nonsense" if self.turn == 1 and place % 2 else said
             ids = tokenizer.encode(words, add_special_tokens=False)
             rows.append(ids + [tokenizer.pad_token_id] * (WIDTH - len(ids)))
@@ -53,12 +59,22 @@ def collect(anchor: str):
     config = OmegaConf.create(
         {
             "env": {"rollout": {"n": GROUP}, "max_steps": len(ACTIONS) + 1, "history_length": 2},
-            "data": {"max_prompt_length": 6000, "truncation": "left", "apply_chat_template_kwargs": {}},
+            "data": {
+                "train_batch_size": NUM,
+                "val_batch_size": 1,
+                "max_prompt_length": 6000,
+                "truncation": "left",
+                "apply_chat_template_kwargs": {},
+            },
             "algorithm": {"filter_groups": {"enable": False}},
         }
     )
-    envs = build_world_envs(ENV, 0, NUM, GROUP, split=SPLIT, url=URL, anchor=anchor)
-    manager = WorldEnvironmentManager(envs, world_projection, config)
+    if PRINTED:
+        manager, judged = runpy.run_path(PRINTED[0])["make_envs"](config)
+        judged.envs.close()
+    else:
+        envs = build_world_envs(ENV, 0, NUM, GROUP, split=SPLIT, url=URL, anchor=anchor)
+        manager = WorldEnvironmentManager(envs, world_projection, config)
     assert isinstance(manager, EnvironmentManagerBase)
     size = NUM  # the loop repeats each row for its group
     given = DataProto.from_dict(
@@ -71,14 +87,14 @@ def collect(anchor: str):
     actor = Actor()
     collector = TrajectoryCollector(config, tokenizer)
     found = collector.multi_turn_loop(given, actor, manager, is_train=True)
-    envs.close()
+    manager.envs.close()
     return actor, found
 
 
 actor, batch = collect("state_key")
 firsts = actor.prompts[0]
 assert firsts[0] == firsts[1]
-assert firsts[0] != firsts[2]
+assert ENV != "household" or firsts[0] != firsts[2]
 facts = batch.non_tensor_batch
 valid = facts["is_action_valid"]
 assert not valid.all(), "the format's mistakes are told"
@@ -89,4 +105,4 @@ print("paid", sorted(paid.values()))
 _, words = collect("text")
 assert len(set(build_step_group(words.non_tensor_batch["anchor_obs"], words.non_tensor_batch["uid"]))) > 1
 print("played", len(actor.prompts), "turns")
-assert "admissible" in actor.prompts[2][0]
+assert ENV != "household" or "admissible" in actor.prompts[2][0]

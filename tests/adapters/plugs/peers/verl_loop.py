@@ -10,11 +10,11 @@ import hydra
 from omegaconf import OmegaConf
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
-from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopOutput, DictConfigWrap
+from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopOutput, DictConfigWrap, ToolListWrap
 from verl.utils.dataset.rl_dataset import RLHFDataset
 from verl.workers.rollout.replica import TokenOutput
 
-ENV, SPLIT, URL, LINES = sys.argv[1], sys.argv[2], sys.argv[3], json.loads(sys.argv[4])
+LOOPS, ROW, LINES = OmegaConf.load(sys.argv[1]), json.loads(sys.argv[2]), json.loads(sys.argv[3])
 
 letters = pre_tokenizers.ByteLevel.alphabet()
 bytes_ = Tokenizer(models.BPE(vocab={letter: place for place, letter in enumerate(sorted(letters))}, merges=[]))
@@ -45,7 +45,7 @@ async def main() -> None:
             "data": {"apply_chat_template_kwargs": {}},
         }
     )
-    target = {"_target_": "agentenvs.adapters.plugs.verl.WorldAgentLoop", "env": ENV, "url": URL}
+    (target,) = [loop for loop in LOOPS if loop.name == ROW["agent_name"]]
     server = Server()
     loop = hydra.utils.instantiate(
         config=target,
@@ -53,11 +53,13 @@ async def main() -> None:
         server_manager=server,
         tokenizer=tokenizer,
         processor=None,
+        hf_model_type=None,
         dataset_cls=RLHFDataset,
         data_config=DictConfigWrap(config.data),
+        tools=ToolListWrap([]),
     )
     assert isinstance(loop, AgentLoopBase)
-    row = {"raw_prompt": [], "extra_info": {"split": SPLIT, "index": 0}}
+    row = {**ROW, "raw_prompt": ROW["prompt"]}
     output = await loop.run({"temperature": 1.0}, **row)
     assert isinstance(output, AgentLoopOutput)
     assert len(output.response_ids) == len(output.response_mask) == len(output.response_logprobs)
