@@ -17,13 +17,13 @@ import pytest
 from agentenvs.adapters.plugs.calls import calls
 from agentenvs.core import registry
 from tests.adapters.peers import free_port
-from tests.adapters.plugs.conftest import ROOMS, ROOT, SECONDS, peer, run
+from tests.adapters.plugs.conftest import PAGES, PEERS, ROOMS, SECONDS, peer, run
 from tests.adapters.plugs.scripts import script
 from tests.adapters.plugs.test_trl import call
 from tests.docs.blocks import blocks
 
 PYTHON = "AGENTENVS_PEER_NEMO_GYM"
-PAGE = ROOT / "docs" / "plugs" / "nemo-gym.md"
+PAGE = PAGES / "nemo-gym.md"
 PLACES = ("resources_servers/agentenvs", "responses_api_agents/simple_agent", "responses_api_models/openai_model")
 CLERK = """
 clerk_world:
@@ -43,7 +43,8 @@ def started(command: str, folder: Path, **surroundings: str) -> Iterator[None]:
     """Run ``gym env start`` until all its servers are ready, and end it as a user does."""
     log = folder / "servers.log"
     with log.open("w") as file:
-        environ = {**os.environ, "PYTHONPATH": ROOMS, **surroundings}
+        # Ray waits a minute for itself, which a busy machine needs.
+        environ = {**os.environ, "PYTHONPATH": ROOMS, "RAY_raylet_start_wait_time_s": "240", **surroundings}
         process = subprocess.Popen(
             ["bash", "-c", f"exec {command}"], cwd=folder, stdout=file, stderr=file, env=environ, start_new_session=True
         )
@@ -108,6 +109,13 @@ def test_the_example_of_the_page_works_as_printed_beside_a_dialogue(tmp_path, se
     assert '"error"' in won["response"]["output"][-2]["output"]
     assert not lost["agentenvs"]["turns"][-1]["valid"]  # a tool that is none is a turn
     assert [played["clerk_agent", index]["reward"] for index in (0, 1)] == [1.0, 0.0]
+
+
+@pytest.mark.peer
+def test_sessions_are_episodes(tmp_path):
+    calls = json.dumps([call(said) for said in script("household", "dev", 0)])
+    said = run(peer(PYTHON, "nemo-gym 0.4"), PEERS / "nemo_gym_sessions.py", calls, cwd=tmp_path)
+    assert "played 7 turns" in said
 
 
 def printed() -> tuple[str, str, str, str, str]:
