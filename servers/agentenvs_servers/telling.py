@@ -77,7 +77,9 @@ def families(hall: Hall) -> Iterator[Family]:
 
 def _of_sessions(hall: Hall) -> Iterator[Family]:
     live = Tally((session.world.spec.id, session.tenant) for session in hall.open)
-    samples = [("", {"env": env, "tenant": tenant}, float(count)) for (env, tenant), count in sorted(live.items())]
+    # A worker without sessions has to say so, or an autoscaler that counts them takes it for a full one.
+    counts = {(world.spec.id, ""): 0 for world in hall.worlds.values()} | live
+    samples = [("", {"env": env, "tenant": tenant}, float(count)) for (env, tenant), count in sorted(counts.items())]
     yield Family("agentenvs_sessions", "gauge", "Open sessions in this worker's memory.", samples)
     turns = [("", {"env": world.spec.id}, float(world.turns)) for world in hall.worlds.values()]
     yield Family("agentenvs_turns_total", "counter", "Turns that were played.", turns)

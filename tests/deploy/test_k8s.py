@@ -11,11 +11,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import httpx
 import pytest
 import yaml
 
+from agentenvs.client import RemoteEnv
 from agentenvs.core import registry
 from agentenvs_servers import configuring
+from agentenvs_servers.run import background
 
 FOLDER = Path(__file__).resolve().parents[2] / "servers" / "k8s"
 WORLDS = sorted(folder.name for folder in (FOLDER / "worlds").iterdir())
@@ -93,12 +96,47 @@ def test_monitoring_is_sound():
     assert len({panel["id"] for panel in dashboard["panels"]}) == len(set(places)) == len(places)
 
 
-def test_metrics_that_are_named_are_counted(root):
-    source = "".join(path.read_text() for path in (root / "servers" / "agentenvs_servers").glob("*.py"))
-    text = (FOLDER / "monitoring" / "dashboard.json").read_text() + (FOLDER / "base" / "autoscaler.yaml").read_text()
-    named = {re.sub(r"_(bucket|count|sum)$", "", name) for name in re.findall(r"\b(?:agentenvs|process)_[a-z_]+", text)}
-    assert "agentenvs_sessions" in named
-    assert [name for name in sorted(named) if f'"{name}"' not in source and not name.startswith("process_")] == []
+@pytest.fixture(scope="module")
+def told(tmp_path_factory):
+    """What a server that played tells: the names of its metrics, each with the labels of its samples."""
+    with background(["household"], journal=str(tmp_path_factory.mktemp("journal") / "j")) as url:
+        with RemoteEnv("household", url) as env:
+            env.reset()
+            env.step("look")
+            text = httpx.get(f"{url}/metrics").text
+            env.finish("abandoned")
+        httpx.get(f"{url}/v1/sessions/none")
+        idle = httpx.get(f"{url}/metrics").text
+        text += idle
+    found = {name: set() for name in re.findall(r"^# TYPE (\w+)", text, re.MULTILINE)}
+    for name, labels in re.findall(r"^(\w+)(?:{(.*)})? ", text, re.MULTILINE):
+        found.setdefault(name, set()).update(re.findall(r"(\w+)=", labels))
+    return found, idle
+
+
+def test_what_the_dashboard_asks_for_is_told(told):
+    """Every metric of every query, and the labels that it is grouped by; those of pods are the cluster's."""
+    found, _ = told
+    of_cluster = {"pod", "app_kubernetes_io_instance"}
+    dashboard = json.loads((FOLDER / "monitoring" / "dashboard.json").read_text())
+    queries = [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+    queries += [variable["query"] for variable in dashboard["templating"]["list"] if variable["type"] == "query"]
+    assert len(queries) > len(dashboard["panels"])
+    for query in queries:
+        names = re.findall(r"\b(?:agentenvs|process)_[a-z_]+", query)
+        assert names, query
+        for name in names:
+            labels = found.get(name) or found.get(re.sub(r"_(bucket|count|sum)$", "", name))
+            assert labels is not None, f"no server tells {name}"
+            grouped = {label for by in re.findall(r"by \((.*?)\)", query) for label in by.split(", ")}
+            assert grouped - of_cluster <= labels, query
+            assert set(re.findall(r"(\w+)[=!]~?\"", query)) <= of_cluster, query
+
+
+def test_the_metric_of_the_autoscaler_is_told_by_a_server_without_sessions(told):
+    """Where it is missing of a pod, the autoscaler takes that pod for a full one and never goes back."""
+    (name,) = re.findall(r"metric: {name: (\w+)}", (FOLDER / "base" / "autoscaler.yaml").read_text())
+    assert re.search(rf"^{name}{{[^}}]*}} 0$", told[1], re.MULTILINE)
 
 
 def test_everything_points_at_everything(resources):
