@@ -1,13 +1,15 @@
 """What a world costs in its container: processor time a turn, memory a session, seconds until it is ready.
 
-Each world is started as ``agentenvs up`` starts it, from the image of servers/Dockerfile, with a journal in its volume.
-A yardstick player plays whole episodes over one socket, sixteen at a time: processor time of the container over the
-turns, with creates, resets, ends and the journal in it, without what the idle container takes (its health check). Then
-many sessions are opened and play three turns each: memory of the container that is its own, over the sessions. Figures
-are CPU time where that is possible, so that other work beside it does little.
+Each world is started as ``agentenvs up`` starts it, from the image of servers/Dockerfile, with a journal in its volume
+and a folder that ``agentenvs prepare`` has made: several times, from the request for a container until ``/ready`` says
+so, which is asked five times a second. A yardstick player plays whole episodes over one socket, sixteen at a time:
+processor time of the container over the turns, with creates, resets, ends and the journal in it, without what the idle
+container takes (its health check). Then many sessions are opened and play three turns each: memory of the container
+that is its own, over the sessions. Figures are CPU time where that is possible, so that other work beside it does
+little.
 
     docker build -f servers/Dockerfile -t agentenvs:0.1.0 .
-    python benchmarks/pods.py
+    python benchmarks/pods.py              # --starts-only: no more than how long the worlds take until they are ready
 """
 
 from __future__ import annotations
@@ -16,10 +18,13 @@ import argparse
 import json
 import os
 import secrets
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,6 +42,7 @@ class Measured(NamedTuple):
 
     world: str
     player: str
+    ready_seconds: list[float]
     ready_cpu_seconds: float
     base_mib: float
     turns: int
@@ -51,28 +57,71 @@ def main() -> None:
     parser.add_argument("--image", default=deploy.IMAGE)
     parser.add_argument("--episodes", type=int, default=300)
     parser.add_argument("--sessions", type=int, default=512)
+    parser.add_argument("--starts", type=int, default=5)
+    parser.add_argument("--starts-only", action="store_true")
     asked = parser.parse_args()
+    if asked.starts_only:
+        for world in asked.worlds:
+            with prepared(world) as folder:
+                print(f"{world}: ready after {told(starts(world, asked.image, folder, asked.starts))} s", flush=True)
+        return
     print(
-        "| world | player | CPU s until ready | MiB before the first session | turns | CPU µs a turn | KiB a session |"
+        "| world | player | s until ready | CPU s until ready | MiB before the first session | turns | CPU µs a turn "
+        "| KiB a session |"
     )
-    print("|---|---|--:|--:|--:|--:|--:|")
+    print("|---|---|--:|--:|--:|--:|--:|--:|")
     for world in asked.worlds:
-        one = measure(world, asked.image, asked.episodes, asked.sessions)
+        with prepared(world) as folder:
+            seconds = starts(world, asked.image, folder, asked.starts)
+            one = measure(world, asked.image, folder, seconds, asked.episodes, asked.sessions)
         print(
-            f"| {one.world} | {one.player} | {one.ready_cpu_seconds:.1f} | {one.base_mib:.0f} | {one.turns:,} | "
-            f"{one.cpu_us:.0f} | {one.kib:.0f} |",
+            f"| {one.world} | {one.player} | {told(one.ready_seconds)} | {one.ready_cpu_seconds:.1f} | "
+            f"{one.base_mib:.0f} | {one.turns:,} | {one.cpu_us:.0f} | {one.kib:.0f} |",
             flush=True,
         )
 
 
-def measure(world: str, image: str, episodes: int, sessions: int) -> Measured:
-    """Return what a world costs."""
+@contextmanager
+def prepared(world: str) -> Iterator[Path]:
+    """Prepare a world in a folder that a container's user may read; it is gone afterwards."""
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        folder.chmod(0o755)
+        command = [sys.executable, "-m", "agentenvs.cli", "prepare", world, "--out", str(folder), "--quiet"]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        yield folder
+
+
+def starts(world: str, image: str, folder: Path, times: int) -> list[float]:
+    """Return the seconds that a world takes until it is ready, its sessions forgotten each time."""
+    engine = deploy.connect()
     name = registry.spec(world).id  # its container is called after it, so that no other world of this name is touched
+    plan = deploy.Plan(name, image, token=secrets.token_hex(32), prepared=folder)
+    taken = []
+    try:
+        for _ in range(times):
+            began = time.monotonic()
+            deploy.up(engine, plan, seconds=300)
+            taken.append(time.monotonic() - began)
+            deploy.down(engine, [name], forget=True)
+    finally:
+        engine.close()
+    return taken
+
+
+def told(seconds: list[float]) -> str:
+    """Return median and largest."""
+    return f"{statistics.median(seconds):.1f} ({max(seconds):.1f})"
+
+
+def measure(world: str, image: str, folder: Path, seconds: list[float], episodes: int, sessions: int) -> Measured:
+    """Return what a world costs."""
+    name = registry.spec(world).id
     engine = deploy.connect()
     token = secrets.token_hex(32)
     os.environ["AGENTENVS_TOKEN"] = token
     try:
-        up = deploy.up(engine, deploy.Plan(name, image, token=token, memory="2g"), seconds=300)
+        up = deploy.up(engine, deploy.Plan(name, image, token=token, memory="2g", prepared=folder), seconds=300)
         container = engine.containers.get(up.name)
         first = _usage(container)
         play(world, up.url or "", PLAYERS[world], 20)  # indexes are opened, code is warm
@@ -85,7 +134,7 @@ def measure(world: str, image: str, episodes: int, sessions: int) -> Measured:
         after = _usage(container)
         kib = _memory_of(world, up.url or "", sessions, container)
         cpu_us = (after["cpu"] - before["cpu"] - idle) / 1e3 / turns
-        return Measured(world, PLAYERS[world], first["cpu"] / 1e9, first["own"] / 2**20, turns, cpu_us, kib)
+        return Measured(world, PLAYERS[world], seconds, first["cpu"] / 1e9, first["own"] / 2**20, turns, cpu_us, kib)
     finally:
         deploy.down(engine, [name], forget=True)
         engine.close()

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,7 +29,8 @@ LOAD = 0.7
 
 BEGIN, END = "<!-- table: capacity -->", "<!-- end -->"
 
-_ROW = re.compile(r"^\| (\w+) \| \w+ \| [\d.]+ \| ([\d.]+) \| [\d,]+ \| ([\d.]+) \| ([\d.]+) \|$", re.MULTILINE)
+COLUMNS = ("world", "MiB before the first session", "CPU µs a turn", "KiB a session")
+"""Of the table, those that are read."""
 
 
 class World(NamedTuple):
@@ -62,7 +64,7 @@ def main() -> None:
 def table() -> str:
     """Return the table, in Markdown."""
     text = RESULTS.read_text(encoding="utf-8").partition("## Worlds in containers")[2].partition("\n## ")[0]
-    worlds = [World(name, float(mib), float(us), float(kib)) for name, mib, us, kib in _ROW.findall(text)]
+    worlds = list(_measured(text))
     live = int(_setting(r"AGENTENVS_SERVE_MAX_LIVE=(\d+)", "worlds/household/kustomization.yaml"))
     kept = int(_setting(r"AGENTENVS_SERVE_RETAINED_BYTES=(\d+)", "worlds/household/kustomization.yaml")) / 2**20
     aimed = int(_setting(r'averageValue: "(\d+)"', "base/autoscaler.yaml"))
@@ -79,6 +81,22 @@ def table() -> str:
         pods = (max(math.ceil(SESSIONS / aimed), math.ceil(SESSIONS / seconds / world.rate)) for world in worlds)
         lines.append(_row(f"**pods for {SESSIONS:,} sessions** that step every {seconds} s", list(map(str, pods))))
     return "\n".join(lines)
+
+
+def _measured(text: str) -> Iterator[World]:
+    """Return what the first table of a section says.
+
+    Raises:
+        SystemExit: It has other columns.
+    """
+    head, _, *rows = (
+        [cell.strip() for cell in line.strip("|").split("|")] for line in text.splitlines() if line.startswith("|")
+    )
+    if missing := set(COLUMNS) - set(head):
+        sys.exit(f"the table of {RESULTS.name} has no column {', '.join(sorted(missing))}")
+    for row in rows:
+        name, *figures = (row[head.index(column)] for column in COLUMNS)
+        yield World(name, *(float(figure.replace(",", "")) for figure in figures))
 
 
 def _row(what: str, cells: list[str]) -> str:
