@@ -13,8 +13,10 @@ from websockets.sync.client import connect
 from agentenvs import deploy
 from agentenvs._version import __version__
 from agentenvs.client import RemoteEnv
+from agentenvs.core.errors import ConfigError
 from agentenvs.deploy import images
-from tests.deploy.engines import IMAGE, TOKEN, command, docker, started, until
+from agentenvs.harness.check.image import check_image
+from tests.deploy.engines import BASE, IMAGE, TOKEN, command, docker, started, until
 
 pytestmark = [pytest.mark.docker, pytest.mark.xdist_group("docker"), pytest.mark.timeout(600)]
 
@@ -193,9 +195,14 @@ def test_sigterm_drains(image):
         assert docker("wait", name) == "0"
 
 
-def test_the_check_passes(image, capfd):
-    from agentenvs.harness.check.image import check_image
+def test_the_check_of_an_image_that_does_not_run_says_what_was_seen(engine):
+    """Python alone: it ends at once, and it is root's."""
+    with pytest.raises(ConfigError, match="ended with exit code 0") as refused:
+        check_image(f"docker:{BASE}", quick=True)
+    assert "it runs as root" in refused.value.why
 
+
+def test_the_check_passes(image, capfd):
     report = check_image(f"docker:{image}", quick=True, split="dev")
     assert report.passed, str(report)
     about = {finding.check for finding in report.findings if finding.theme == "image"}

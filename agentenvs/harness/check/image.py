@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -91,7 +92,7 @@ def check_image(
     engine = deploy.connect()
     try:
         seen = [*_seen(engine, name)]
-        with deploy.trying(engine, name, READY_SECONDS) as trial:
+        with _running(engine, name, seen) as trial:
             seen += _alive(trial)
             report = check_env(
                 trial.url, quick=quick, options=options, split=split, env=env, token=trial.token, progress=progress
@@ -100,6 +101,20 @@ def check_image(
     finally:
         engine.close()
     return replace(report, target=name, findings=(*seen, *report.findings))
+
+
+@contextmanager
+def _running(engine: DockerClient, name: str, seen: list[Finding]) -> Iterator[deploy.Trial]:
+    """Run the image; where it does not, say also what was seen of it."""
+    with ExitStack() as stack:
+        try:
+            trial = stack.enter_context(deploy.trying(engine, name, READY_SECONDS))
+        except AgentEnvsError as error:
+            faults = "; ".join(fault.what for finding in seen for fault in finding.faults)
+            if not faults:
+                raise
+            raise type(error)(error.what, why=f"{error.why}; and of the image: {faults}", fix=error.fix) from error
+        yield trial
 
 
 def _made(name: str, title: str, faults: Iterator[Fault]) -> Finding:
