@@ -57,7 +57,7 @@ def test_nothing_secret_and_nothing_of_the_checkout_lies_in_its_layers(engine, i
         if path.startswith("opt/agentenvs/") or "agentenvs" in path:
             own.append(path)
     assert any(path.endswith("agentenvs_servers/run.py") for path in own)
-    kinds = r"(^|/)(runs|records|\.git|golden)/|\.(jsonl|pddl|tw-pddl|db|env)$|traj_data"
+    kinds = r"(^|/)((?<!harness/)runs|records|\.git|golden)/|\.(jsonl|pddl|tw-pddl|db|env)$|traj_data"
     assert [path for path in own if re.search(kinds, path)] == []
 
 
