@@ -33,7 +33,7 @@ B: Final = 0.4
 """BM25 as the original's engine has it."""
 
 INDEX: Final = "search.bm25"
-INDEX_FORMAT: Final = 4
+INDEX_FORMAT: Final = 5
 COLUMNS: Final = "products.npy"
 LARGE: Final = 5_000
 """Products from which on a generated shop is handed columns, which are made with its search."""
@@ -181,7 +181,7 @@ def _noting(shop: GeneratedShop, texts: Iterator[str], path: Path) -> Iterator[s
     columns = Columns.empty(shop.families)
     for number, text in enumerate(texts):
         if number % SIZE == 0:
-            columns.put(number // SIZE, shop.family(number // SIZE))
+            columns.put(number // SIZE, shop.present(number // SIZE))
         yield text
     columns.save(path)
 

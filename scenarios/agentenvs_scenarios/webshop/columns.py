@@ -65,10 +65,11 @@ class Columns:
         np.save(path, self._rows, allow_pickle=False)
 
     def put(self, number: int, family: Sequence[Facts]) -> None:
-        """Note the facts of a family."""
+        """Note the facts of a family: of those of its members that the shop has."""
         kinds = vocabulary().kinds
         kind = kinds[number % len(kinds)]
-        self._rows[number % len(kinds), number // len(kinds)] = [_row(kind, facts) for facts in family]
+        rows = [_row(kind, facts) for facts in family]
+        self._rows[number % len(kinds), number // len(kinds), : len(rows)] = rows
 
     def likely(self, want: Want, lacking: int, bound: int | None) -> list[int]:
         """Return indices of products, in order: all of the wanted kind that lack at most so many things, and some more.

@@ -23,6 +23,7 @@ BASE, FIRST_SLOT, SECOND_SLOT, NOT_MADE, SOLD_OUT, DEARER, CHEAPER, EQUAL = rang
 PRICE_POINTS: Final = 5
 """Prices that families of a kind start from: few, so that a bound fits many families and singles out none."""
 _CENTS: Final = 99
+_MOST_PIECES: Final = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +126,9 @@ def _group(stream: Stream, choice: Choice, focus: str, part: int, cost: int) -> 
     ]
     stock: list[int | None] = [_pieces(stream) for _ in values]
     if focus in made:
-        stock[values.index(focus)] = 0 if part == SOLD_OUT else stream.between(1, 9)
+        stock[values.index(focus)] = 0 if part == SOLD_OUT else stream.between(1, _MOST_PIECES)
     return OptionGroup(choice.name, tuple(values), tuple(prices), tuple(stock))
 
 
 def _pieces(stream: Stream) -> int:
-    return 0 if stream.chance(1, 10) else stream.between(1, 30)
+    return 0 if stream.chance(1, 10) else stream.between(1, _MOST_PIECES)

@@ -20,7 +20,7 @@ from agentenvs_scenarios.webshop.wording import bare, brand_names, product_of
 if TYPE_CHECKING:  # numpy, which small shops do without
     from agentenvs_scenarios.webshop.columns import Columns
 
-GENERATOR: Final = 2
+GENERATOR: Final = 3
 """Version of what seeds mean; a change makes other shops."""
 
 DEFAULT_PRODUCTS: Final = 10_000
@@ -88,6 +88,10 @@ class GeneratedShop:
             _keep(self._families, number, found, _MOST_FAMILIES)
         return found
 
+    def present(self, number: int) -> tuple[Facts, ...]:
+        """Return the facts of those members of a family that the shop has: all but of the last, which it may cut."""
+        return self.family(number)[: len(self.members(number))]
+
     def members(self, number: int) -> range:
         """Return the indices of a family's products."""
         return range(number * SIZE, min((number + 1) * SIZE, self.size))
@@ -116,9 +120,8 @@ class GeneratedShop:
             yield from self.kin(want.query, want.path)
             return
         for index in self.columns.likely(want, lacking, bound):
-            if index < self.size:
-                number, member = divmod(index, SIZE)
-                yield bare(self.id_of(index), kind_of(number), self.family(number)[member])
+            number, member = divmod(index, SIZE)
+            yield bare(self.id_of(index), kind_of(number), self.family(number)[member])
 
     @property
     def order(self) -> Sequence[int]:

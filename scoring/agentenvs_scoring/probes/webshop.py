@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 from agentenvs.core.observation import Observation
@@ -145,6 +146,57 @@ def _sold_out(product: Product, want: Want) -> bool:
         for name, value in want.options
         if name in groups
     )
+
+
+def _too_dear(product: Product, want: Want) -> bool:
+    """Return whether a product is as wanted but for its price."""
+    groups = {group.name: group for group in product.options}
+    chosen = all(
+        value in groups[name].values and groups[name].stock[groups[name].values.index(value)] != 0
+        for name, value in want.options
+    )
+    return (
+        chosen and set(want.attributes) <= set(product.attributes) and product.price(dict(want.options))[1] > want.bound
+    )
+
+
+def _over_the_bound(scenario: Scenario, _: Winning) -> Iterable[Any]:
+    """Buy what is as wanted but costs more than the bound; of two things the dearest of each, beyond the budget."""
+    if scenario.goal.budget is None:
+        yield from _sibling(scenario, _too_dear)
+        return
+    dearest = [_dearest(scenario, want) for want in scenario.goal.wants]
+    if sum(price for _, price in dearest) <= scenario.goal.budget:
+        return
+    for (index, _price), want in zip(dearest, scenario.goal.wants, strict=True):
+        product = scenario.shop.product(index)
+        yield from (f"search[{product.title.lower()}]", f"click[{product.id.lower()}]")
+        yield from (f"click[{value}]" for _, value in want.options)
+        yield _BUY
+
+
+def _dearest(scenario: Scenario, want: Want) -> tuple[int, int]:
+    """Return the dearest product that is as wanted, by index, and its price."""
+    kin = scenario.shop.kin(want.query, want.path)
+    prices = [
+        (found.price(dict(want.options))[1], scenario.shop.index(found.id))
+        for found in kin
+        if _too_dear(found, replace(want, bound=0))
+    ]
+    price, index = max(prices)
+    return index, price
+
+
+def _open_price(scenario: Scenario, _: Winning) -> Iterable[Any]:
+    """Leave open the choice that sets the price, where the least price fits and the most does not."""
+    for want in scenario.goal.wants:
+        product = _product(scenario, want)
+        setting = {group.name for group in product.options if any(group.prices)}
+        if not product.low <= want.bound < product.high:
+            return
+        yield from _reach(want)
+        yield from (f"click[{value}]" for name, value in want.options if name not in setting)
+        yield _BUY
 
 
 def _twice_the_first(scenario: Scenario, _: Winning) -> Iterable[Any]:
@@ -311,6 +363,16 @@ PROBES: Final = (
         "sold-out",
         "chooses a value that is sold out",
         lambda scenario, winning: _sibling(scenario, _sold_out),
+        ceiling=_PARTLY,
+        open_in=("original",),
+    ),
+    _probe(
+        "over-bound", "buys what is as wanted but costs more", _over_the_bound, ceiling=_PARTLY, open_in=("original",)
+    ),
+    _probe(
+        "open-price",
+        "leaves open the choice that sets the price, so that a draw might make it cheap",
+        _open_price,
         ceiling=_PARTLY,
         open_in=("original",),
     ),

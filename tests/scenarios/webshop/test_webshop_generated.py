@@ -156,7 +156,7 @@ def test_columns_leave_out_nothing_that_is_wanted(size, tmp_path):
     shop, narrowed = GeneratedShop(3, size), GeneratedShop(3, size)
     columns = Columns.empty(shop.families)
     for number in range(shop.families):
-        columns.put(number, shop.family(number))
+        columns.put(number, shop.present(number))
     columns.save(tmp_path / "products.npy")
     narrowed.columns = Columns.open(tmp_path / "products.npy")
     for index in range(40):
