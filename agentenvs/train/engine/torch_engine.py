@@ -1,0 +1,196 @@
+"""An engine in this process: one model that is trained, and a copy of it that samples.
+
+The copy is what makes versions mean something: :meth:`TorchEngine.publish` is the only way from the trained weights to
+it, and every sampled token carries its version. The last weights that were published are kept, so that a rollout may
+use older ones on purpose (:meth:`TorchEngine.use`), which is how lag is tested on one machine.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import nn
+
+from agentenvs.core.errors import ConfigError
+from agentenvs.train.batch import Batch
+from agentenvs.train.engine.decoder import Decoder
+from agentenvs.train.engine.generic import GenericSlots
+from agentenvs.train.engine.learner import Learner, LearnerConfig
+from agentenvs.train.engine.slots import Slots
+from agentenvs.train.interfaces import Draw, Loss, Sampled, Sampling, Update
+from agentenvs.train.records import Floats
+
+Weights = dict[str, torch.Tensor]
+
+
+@dataclass(frozen=True)
+class SamplerConfig:
+    """Settings of the sampling half."""
+
+    slots: int = 64
+    """Conversations side by side."""
+    max_length: int = 1024
+    """The most tokens of each."""
+    precision: str = "float32"
+    keep_versions: int = 1
+    """How many published versions are kept for :meth:`TorchEngine.use`."""
+
+
+class TorchEngine:
+    """Samples, scores and trains one model; see :class:`agentenvs.train.interfaces.Engine`.
+
+    Args:
+        model: A causal language model of Hugging Face's shape, on its device, in float32.
+        sampler: Settings of sampling.
+        learner: Settings of training.
+        temperature: Of sampling.
+    """
+
+    provides: frozenset[str] = frozenset()
+
+    def __init__(
+        self, model: nn.Module, sampler: SamplerConfig, learner: LearnerConfig, temperature: float = 1.0
+    ) -> None:
+        self.config = sampler
+        self.model = model
+        self.learner = Learner(model, learner, temperature)
+        self.version = 0
+        self.used = 0
+        """The version that samples now."""
+        self._twin = copy.deepcopy(model).eval().requires_grad_(False).to(_dtype(sampler.precision))
+        kind = Slots if Decoder.fits(model) else GenericSlots
+        self._slots: Slots | GenericSlots = kind(self._twin, sampler.slots, sampler.max_length)
+        self._kept: dict[str, Weights] = {}
+        self._published: OrderedDict[int, Weights] = OrderedDict()
+        self._remember()
+
+    # ---- sampling --------------------------------------------------------------------------------------------------
+
+    def submit(self, draw: Draw) -> None:
+        """Take a turn to be sampled; see :meth:`Slots.submit`."""
+        self._slots.submit(draw)
+
+    def advance(self, sampling: Sampling) -> list[tuple[int, Sampled]]:
+        """Compute until at least one turn is done; see :meth:`Slots.advance`."""
+        return self._slots.advance(sampling)
+
+    def sample(self, draws: Sequence[Draw], sampling: Sampling) -> list[Sampled]:
+        """Sample a turn for each prefix; slots must differ."""
+        for draw in draws:
+            self.submit(draw)
+        found: dict[int, Sampled] = {}
+        while len(found) < len(draws):
+            found.update(self.advance(sampling))
+        return [found[draw.slot] for draw in draws]
+
+    def release(self, slots: Sequence[int]) -> None:
+        """Forget the prefixes of some slots."""
+        self._slots.forget(slots)
+
+    def use(self, version: int) -> int:
+        """Sample with an older version, as far back as they are kept, and return which it became."""
+        wanted = max(min(version, self.version), min(self._published))
+        if wanted != self.used:
+            self._twin.load_state_dict(self._published[wanted])
+            self._slots.forget()
+            self.used = wanted
+        return wanted
+
+    # ---- training --------------------------------------------------------------------------------------------------
+
+    def score(self, ids: Sequence[npt.NDArray[np.int32]], which: str = "now") -> list[Floats]:
+        """Return the log-probability of each token behind its prefix.
+
+        Raises:
+            ConfigError: No weights are kept under that name.
+        """
+        if which == "now":
+            return self.learner.score(ids)
+        if which not in self._kept:
+            raise ConfigError(f"no weights are kept as {which!r}", fix="keep() them before")
+        now = _copied(self.model)
+        self.model.load_state_dict(self._kept[which])
+        try:
+            return self.learner.score(ids)
+        finally:
+            self.model.load_state_dict(now)
+
+    def keep(self, name: str) -> None:
+        """Keep the weights as they are under a name."""
+        self._kept[name] = _copied(self.model)
+
+    def train(self, batch: Batch, loss: Loss, rows: Sequence[int], lr_scale: float = 1.0) -> Update:
+        """Take one optimizer step."""
+        return self.learner.update(batch, loss, rows, lr_scale)
+
+    def publish(self) -> int:
+        """Make the trained weights those that sample."""
+        self.version += 1
+        self._twin.load_state_dict(self.model.state_dict())
+        self._slots.forget()
+        self.used = self.version
+        self._remember()
+        return self.version
+
+    # ---- on disk ---------------------------------------------------------------------------------------------------
+
+    def save(self, folder: Path) -> None:
+        """Write weights, optimizer and random states, so that the next step is the same after :meth:`load`."""
+        folder.mkdir(parents=True, exist_ok=True)
+        state: dict[str, Any] = {
+            "model": self.model.state_dict(),
+            "optimizer": self.learner.optimizer.state_dict(),
+            "step": self.learner.step,
+            "version": self.version,
+            "used": self.used,
+            "kept": self._kept,
+            "published": dict(self._published),
+            "random": torch.get_rng_state(),
+        }
+        torch.save(state, folder / "engine.pt")
+
+    def load(self, folder: Path) -> None:
+        """Read what :meth:`save` wrote.
+
+        Raises:
+            ConfigError: It is not there, or of another model.
+        """
+        path = folder / "engine.pt"
+        try:
+            state = torch.load(path, map_location=self.learner.device, weights_only=True)
+            self.model.load_state_dict(state["model"])
+            self.learner.optimizer.load_state_dict(state["optimizer"])
+        except FileNotFoundError as error:
+            raise ConfigError(f"{path} is not there", fix="resume from a folder that has a checkpoint") from error
+        except (RuntimeError, KeyError, ValueError, EOFError) as error:
+            raise ConfigError(f"{path} is damaged, or of another model", why=str(error).splitlines()[0]) from error
+        self.learner.step, self.version = state["step"], state["version"]
+        self._kept, self._published = state["kept"], OrderedDict(state["published"])
+        torch.set_rng_state(state["random"].cpu())
+        self._twin.load_state_dict(self._published[state["used"]])
+        self._slots.forget()
+        self.used = state["used"]
+
+    def _remember(self) -> None:
+        self._published[self.version] = _copied(self._twin)
+        while len(self._published) > max(self.config.keep_versions, 1):
+            self._published.popitem(last=False)
+
+
+def _copied(model: nn.Module) -> Weights:
+    return {name: value.detach().clone() for name, value in model.state_dict().items()}
+
+
+def _dtype(precision: str) -> torch.dtype:
+    known = {"float32": torch.float32, "bfloat16": torch.bfloat16}
+    if precision not in known:
+        raise ConfigError(f"no precision {precision!r}", fix=f"one of: {', '.join(known)}")
+    return known[precision]
