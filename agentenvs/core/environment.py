@@ -352,6 +352,17 @@ class Environment(Sharing, ABC):
         return _shown(self._before)
 
     @property
+    def potential(self) -> float:
+        """The potential Φ of the world as it is; for trainers, never for a player.
+
+        Raises:
+            EpisodeNotStarted: Before the first reset.
+        """
+        if self.current is None:
+            self._refuse_step()
+        return self._potential()
+
+    @property
     def last_trace(self) -> StepTrace | None:
         """The last turn seen from inside, computed now; None before the first turn."""
         last = self._last

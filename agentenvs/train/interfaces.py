@@ -145,7 +145,7 @@ class Engine(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class Assignment:
     """A scenario to be played."""
 
     env: str
@@ -175,7 +175,7 @@ class TaskSampler(Plugin):
         """Return what the next step does."""
 
     @abstractmethod
-    def draw(self, count: int, step: int) -> list[Task]:
+    def draw(self, count: int, step: int) -> list[Assignment]:
         """Return the scenarios of the next groups; the same state and step give the same."""
 
     def admit(self, group: Sequence[Episode]) -> bool:
@@ -271,7 +271,7 @@ class Library(Plugin):
     version: int = 0
 
     @abstractmethod
-    def retrieve(self, task: Task, observation: Observation, count: int) -> list[str]:
+    def retrieve(self, task: Assignment, observation: Observation, count: int) -> list[str]:
         """Return texts that fit a task, best first."""
 
     @abstractmethod

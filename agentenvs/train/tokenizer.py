@@ -28,4 +28,5 @@ def train_tokenizer(texts: Iterable[str], vocabulary: int = 512) -> Any:
         show_progress=False,
     )
     tokenizer.train_from_iterator(texts, trainer)
-    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="<pad>", eos_token="<end>")
+    made: Any = PreTrainedTokenizerFast
+    return made(tokenizer_object=tokenizer, pad_token=SPECIALS[0], eos_token=SPECIALS[3])

@@ -196,17 +196,22 @@ class Slots(SlotsBase):
         self._cache = Cache(self.model.config, slots, length, next(model.parameters()).dtype, self._device)
 
     def _plan(self, places: list[int]) -> list[list[int]]:
-        """Feed prefixes and single tokens apart, so that a single token is never padded to a prefix's width."""
-        long = [place for place in places if len(self._slots[place].waiting) > 1]
-        short = [place for place in places if len(self._slots[place].waiting) == 1]
-        return [some for some in (long, short) if some]
+        """Put slots together that are fed about as much: what is padded is computed for nothing."""
+        sizes: dict[int, list[int]] = {}
+        for place in places:
+            count = min(len(self._slots[place].waiting), CHUNK)
+            sizes.setdefault((count - 1).bit_length(), []).append(place)
+        return [sizes[size] for size in sorted(sizes, reverse=True)]
 
     def _compute(self, rows: Sequence[int], chunks: Sequence[Sequence[int]]) -> Tensor:
-        """Compute the slots asked for; or all, where they are most of them, so that no cache has to be gathered."""
-        dense = 2 * len(rows) >= len(self._slots)
+        """Compute the slots asked for.
+
+        Of single tokens all slots are computed where most are asked for: that is cheaper than gathering their caches.
+        """
+        width = max(len(chunk) for chunk in chunks)
+        dense = len(rows) == len(self._slots) or (width == 1 and 2 * len(rows) >= len(self._slots))
         fed = dict(zip(rows, chunks, strict=True))
         lines = range(len(self._slots)) if dense else rows
-        width = max(len(chunk) for chunk in chunks)
         padded = [[*fed.get(line, ()), *[0] * (width - len(fed.get(line, ())))] for line in lines]
         ids = torch.tensor(padded, device=self._device)
         start = torch.tensor([len(self._slots[line].cached) for line in lines], device=self._device)

@@ -1,9 +1,9 @@
 """The clipped surrogate of PPO, and its dual clip: the loss most methods share.
 
-``-min(ρA, clip(ρ, 1-ε_low, 1+ε_high)A)`` with ``ρ = exp(logp - logp_old)`` (Schulman et al. 2017, equation 7). Where the
-advantage is negative, dual clip bounds the loss by ``-cA`` (Ye et al. 2020, equation 5). Where the sampler's weights
-were others than those the update began with, each token is weighted by ``min(exp(logp_old - logp_mu), cap)``, which is
-held constant (truncated importance sampling, as in TRL and verl). The log-ratio is kept within ±20, as there.
+``-min(r A, clip(r, 1-low, 1+high) A)`` with ``r = exp(logp - logp_old)`` (Schulman et al. 2017, equation 7). Where the
+advantage is negative, dual clip bounds the loss by ``-c A`` (Ye et al. 2020, equation 5). Where the sampler's weights
+were others than those the update began with, each token is weighted by ``min(exp(logp_old - logp_mu), cap)``, held
+constant (truncated importance sampling, as in TRL and verl). The log-ratio is kept within ±20, as there.
 """
 
 from __future__ import annotations

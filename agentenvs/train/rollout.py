@@ -1,0 +1,351 @@
+"""Plays episodes: slots of the engine on one side, slots of the worlds on the other.
+
+Whenever turns are done, their actions are played, what they lead to is appended, and the next turns are submitted,
+while other conversations are still being sampled; a slot whose episode has ended takes the next that waits. The chance
+of a turn is fixed by run, step, group, sample and turn, so an episode is the same whatever was played beside it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from agentenvs.core.actions import parse_action
+from agentenvs.core.observation import Observation
+from agentenvs.core.policy import Policy, Privileged
+from agentenvs.core.trace import StepTrace
+from agentenvs.core.verdict import Verdict
+from agentenvs.train.interfaces import Assignment, Draw, RolloutHook, Sampled, Sampling
+from agentenvs.train.records import UNSAMPLED, Episode, EpisodeWriter, Role, Turn
+from agentenvs.train.template import Template
+from agentenvs.train.worlds import Answer, World
+
+
+@dataclass(frozen=True)
+class RolloutConfig:
+    """Settings of rollouts."""
+
+    constrained: bool = False
+    """Whether actions are sampled among the legal ones, where the environment can tell them."""
+    head: str = ""
+    """Instructions that stand before every episode."""
+    max_turn_tokens: int = 32
+    max_length: int = 1024
+    """The most tokens of an episode; one that reaches it is truncated."""
+    temperature: float = 1.0
+
+
+@dataclass(slots=True)
+class _Seat:
+    """An episode that is being played in a slot."""
+
+    episode: Episode
+    writer: EpisodeWriter
+    observation: Observation
+    potential: float | None = None
+    state_key: str | None = None
+    admissible: tuple[str, ...] | None = None
+    turn: Turn | None = None
+    asked: float = 0.0
+
+
+@dataclass(slots=True)
+class Rollouts:
+    """Plays assignments.
+
+    Args:
+        engine: What samples: ``submit``, ``advance``, ``release``, ``version`` and ``used``.
+        worlds: The mixture by name; every world has as many slots as the engine.
+        template: How text becomes ids.
+        config: Settings.
+        seed: Of the run.
+        hooks: Step in, in their order.
+        tell: Is called with each episode that ends, for progress.
+    """
+
+    engine: Any
+    worlds: Mapping[str, World]
+    template: Template
+    config: RolloutConfig
+    seed: int = 0
+    hooks: Sequence[RolloutHook] = ()
+    tell: Callable[[Episode], None] | None = None
+    _ids: dict[str, list[int]] = field(default_factory=dict)
+
+    def play(
+        self,
+        assignments: Sequence[Assignment],
+        group_size: int,
+        step: int,
+        *,
+        sampling: Sampling | None = None,
+        horizon: int | None = None,
+        first_group: int = 0,
+    ) -> list[Episode]:
+        """Play every assignment ``group_size`` times, and return the episodes in order.
+
+        Args:
+            assignments: One a group.
+            group_size: Episodes of each.
+            step: Of the run; part of the chance.
+            sampling: How tokens are drawn; at the configured temperature where None.
+            horizon: The most turns of an episode.
+            first_group: Number of the first group.
+        """
+        episodes = [
+            Episode(one.env, one.ref, first_group + group, sample, dispatch_version=self.engine.used)
+            for group, one in enumerate(assignments)
+            for sample in range(group_size)
+        ]
+        stage = _Stage(self, step, sampling or self.sampling(), horizon, deque(episodes))
+        stage.run()
+        return episodes
+
+    def sampling(self) -> Sampling:
+        """Return how tokens are drawn while training."""
+        return Sampling(
+            temperature=self.config.temperature,
+            max_tokens=self.config.max_turn_tokens,
+            stop=self.template.stop,
+            forced_end=self.template.stop[0],
+        )
+
+    def ids_of(self, action: str) -> list[int]:
+        """Return the ids of a legal action with its end."""
+        found = self._ids.get(action)
+        if found is None:
+            found = self._ids[action] = self.template.turn(action)
+        return found
+
+    def seed_of(self, step: int, episode: Episode, turn: int) -> int:
+        """Return the seed of a turn's draws."""
+        address = f"{self.seed}/{step}/{episode.env}/{episode.group}/{episode.sample}/{turn}"
+        return int.from_bytes(hashlib.blake2b(address.encode(), digest_size=32).digest(), "big")
+
+
+@dataclass(slots=True)
+class _Stage:
+    """One call of :meth:`Rollouts.play`."""
+
+    rollouts: Rollouts
+    step: int
+    sampling: Sampling
+    horizon: int | None
+    waiting: deque[Episode]
+    seats: dict[int, _Seat] = field(default_factory=dict)
+
+    def run(self) -> None:
+        engine = self.rollouts.engine
+        for slot in range(next(iter(self.rollouts.worlds.values())).size):
+            self._fill(slot)
+        while self.seats:
+            done: list[tuple[int, Sampled]] = engine.advance(self.sampling)
+            self._take(done)
+
+    # ---- beginning and end -----------------------------------------------------------------------------------------
+
+    def _fill(self, slot: int) -> None:
+        """Begin the next episode that waits in a slot."""
+        rollouts = self.rollouts
+        while self.waiting:
+            episode = self.waiting.popleft()
+            world = rollouts.worlds[episode.env]
+            start = time.perf_counter()
+            observation = world.begin(slot, episode.ref)
+            episode.env_seconds += time.perf_counter() - start
+            if isinstance(observation, str):
+                episode.lost, episode.ending = observation, "aborted"
+                self._told(episode)
+                continue
+            seat = _Seat(episode, EpisodeWriter(episode), observation)
+            seat.state_key, seat.potential = world.standing(slot)
+            said = [hook.begin(episode, observation) for hook in rollouts.hooks]
+            head = "\n\n".join(part for part in (rollouts.config.head, *said) if part)
+            seat.writer.prompt(rollouts.template.begin(head, self._shown(seat)))
+            self.seats[slot] = seat
+            if self._submit(slot, seat):
+                return
+
+    def _end(self, slot: int, seat: _Seat, verdict: Verdict | str, ending: str) -> None:
+        episode = seat.episode
+        if isinstance(verdict, str):
+            episode.lost, ending = verdict, "aborted"
+        else:
+            episode.success = verdict.success
+        episode.ending = ending
+        episode.outcome = float(sum(turn.reward for turn in episode.turns))
+        episode.finish_version = self.rollouts.engine.used
+        seat.writer.finish()
+        for hook in self.rollouts.hooks:
+            hook.end(episode)
+        del self.seats[slot]
+        self.rollouts.engine.release([slot])
+        self._told(episode)
+
+    def _told(self, episode: Episode) -> None:
+        if self.rollouts.tell is not None:
+            self.rollouts.tell(episode)
+
+    # ---- turns -----------------------------------------------------------------------------------------------------
+
+    def _submit(self, slot: int, seat: _Seat) -> bool:
+        """Ask for the next turn; end the episode where there is no room for one, and return False."""
+        rollouts, episode = self.rollouts, seat.episode
+        world = rollouts.worlds[episode.env]
+        config = rollouts.config
+        over = self.horizon is not None and len(episode.turns) >= self.horizon
+        if over or len(seat.writer.ids) + config.max_turn_tokens + 1 >= config.max_length:
+            self._pay(seat, world.finish(slot), slot)
+            return False
+        seat.admissible = world.legal(slot, seat.observation) if config.constrained else seat.observation.admissible
+        legal = None
+        if config.constrained and seat.admissible:
+            legal = [rollouts.ids_of(action) for action in seat.admissible]
+        seed = rollouts.seed_of(self.step, episode, len(episode.turns))
+        seat.asked = time.perf_counter()
+        rollouts.engine.submit(Draw(seat.writer.ids, slot, seed, legal))
+        return True
+
+    def _pay(self, seat: _Seat, verdict: Verdict | str, slot: int) -> None:
+        """End an episode that was cut; what it is worth is paid on its last turn."""
+        if not isinstance(verdict, str) and seat.episode.turns:
+            paid = sum(turn.reward for turn in seat.episode.turns)
+            seat.episode.turns[-1].reward += verdict.reward - paid
+        self._end(slot, seat, verdict, "truncated")
+
+    def _take(self, done: Sequence[tuple[int, Sampled]]) -> None:
+        """Play turns that were sampled, and go on."""
+        actions: dict[str, dict[int, str]] = {}
+        for slot, sampled in done:
+            seat = self.seats[slot]
+            seat.episode.model_seconds += time.perf_counter() - seat.asked
+            said = self._write(seat, sampled)
+            actions.setdefault(seat.episode.env, {})[slot] = said
+        for env, some in actions.items():
+            for slot, answer in self.rollouts.worlds[env].step(some).items():
+                self._follow(slot, answer)
+        for slot, _ in done:
+            if slot not in self.seats:
+                self._fill(slot)
+
+    def _write(self, seat: _Seat, sampled: Sampled) -> str:
+        rollouts = self.rollouts
+        turn = seat.writer.sampled(
+            sampled.ids,
+            sampled.logps,
+            rollouts.engine.used,
+            forced=sampled.forced,
+            candidates=sampled.candidates,
+        )
+        turn.text = said = rollouts.template.text(sampled.ids)
+        turn.admissible = seat.admissible
+        seat.turn = turn
+        for hook in rollouts.hooks:
+            said = hook.played(seat.episode, turn, said)
+        return said
+
+    def _follow(self, slot: int, answer: Answer) -> None:
+        seat = self.seats[slot]
+        episode, turn = seat.episode, seat.turn
+        episode.env_seconds += answer.seconds
+        result = answer.result
+        if result is None or turn is None:
+            self._end(slot, seat, answer.lost or "the turn was lost", "aborted")
+            return
+        turn.reward, turn.valid = result.reward, not result.info.get("invalid", False)
+        turn.action = turn.text
+        turn.state_key, turn.potential = seat.state_key, seat.potential
+        if answer.trace is not None:
+            fill(turn, answer.trace)
+            seat.state_key, seat.potential = turn.next_state_key, turn.next_potential
+        seat.observation = result.observation
+        for hook in self.rollouts.hooks:
+            hook.after_turn(episode, turn, result.observation)
+        if result.terminated or result.truncated:
+            verdict = answer.verdict or self.rollouts.worlds[episode.env].finish(slot)
+            self._end(slot, seat, verdict, "terminated" if result.terminated else "truncated")
+            return
+        seat.writer.append(self.rollouts.template.next(self._shown(seat)), Role.OBSERVATION)
+        if not self._submit(slot, seat):
+            return
+
+    def _shown(self, seat: _Seat) -> str:
+        parts = [hook.before_turn(seat.episode, seat.observation) for hook in self.rollouts.hooks]
+        return "\n\n".join([*(part for part in parts if part), seat.observation.text])
+
+
+def fill(turn: Turn, trace: StepTrace) -> None:
+    """Write what a trace tells into a turn."""
+    turn.action, turn.valid, turn.error = trace.action, trace.valid, trace.error
+    turn.state_key, turn.next_state_key = trace.state_before, trace.state_after
+    turn.observed, turn.used, turn.written = trace.observed, trace.used, trace.written
+    turn.milestones, turn.next_potential = trace.milestones, trace.potential
+
+
+# ---- demonstrations ------------------------------------------------------------------------------------------------
+
+
+def demonstrate(
+    world: World, policy: Policy, template: Template, assignments: Sequence[Assignment], head: str = ""
+) -> Iterator[Episode]:
+    """Play assignments with another policy, and yield the episodes as tokens to be cloned.
+
+    Args:
+        world: Its first slot is used; a privileged policy needs it in this process.
+        policy: Says its actions as text.
+        template: How text becomes ids.
+        assignments: What is played.
+        head: Instructions.
+    """
+    for number, one in enumerate(assignments):
+        episode = Episode(one.env, one.ref, number, 0)
+        observation = world.begin(0, one.ref)
+        if isinstance(observation, str):
+            continue
+        writer = EpisodeWriter(episode)
+        player = world.local(0)
+        policy.reset(player.spec, player.task())
+        if isinstance(policy, Privileged):
+            policy.reveal(player.current)
+        writer.prompt(template.begin(head, observation.text))
+        over = False
+        while not over:
+            said: Any = policy.act(observation)
+            ids = template.turn(str(said))
+            turn = writer.sampled(ids, [0.0] * len(ids), UNSAMPLED)
+            answer = world.step({0: parse_action(said)})[0]
+            if answer.result is None:
+                break
+            turn.text, turn.reward = str(said), answer.result.reward
+            if answer.trace is not None:
+                fill(turn, answer.trace)
+            observation = answer.result.observation
+            over = answer.result.terminated or answer.result.truncated
+            if over:
+                episode.success = bool(answer.verdict and answer.verdict.success)
+            else:
+                writer.append(template.next(observation.text), Role.OBSERVATION)
+        writer.finish()
+        episode.outcome = float(sum(turn.reward for turn in episode.turns))
+        for segment in episode.segments:
+            segment.role[segment.role == Role.ACTION] = Role.TEACHER
+        yield episode
+
+
+def world_model(episode: Episode, weight: float) -> None:
+    """Train on observations too, at a weight: put stream ``clone`` (1 of turns, ``weight`` of observations).
+
+    A small model learns faster what to do when it also learns what will be seen.
+    """
+    for segment in episode.segments:
+        seen = segment.role == Role.OBSERVATION
+        segment.streams["clone"] = np.where(seen, weight, 1.0).astype(np.float32)
+        mask = segment.loss_mask | seen
+        mask[0] = False
+        segment.loss_mask = mask
