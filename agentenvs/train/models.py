@@ -70,10 +70,15 @@ def load(folder: str | Path) -> tuple[Any, Any]:
         )
     try:
         model = transformers.AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32, local_files_only=True)
-        tokenizer = transformers.AutoTokenizer.from_pretrained(path, local_files_only=True)
+        words = tokenizer(path)
     except (OSError, ValueError, KeyError) as error:
         raise ConfigError(f"{path} cannot be read", why=str(error).splitlines()[0]) from error
-    return model, tokenizer
+    return model, words
+
+
+def tokenizer(folder: Path) -> Any:
+    """Return the tokenizer of a folder."""
+    return transformers.AutoTokenizer.from_pretrained(folder, local_files_only=True)
 
 
 def store(model: Any, tokenizer: Any, folder: Path) -> None:

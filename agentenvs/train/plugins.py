@@ -125,6 +125,10 @@ class Registry(Generic[P]):
         """Return all names."""
         return sorted(self._known)
 
+    def classes(self) -> list[type[P]]:
+        """Return all classes, by name."""
+        return [self._known[name] for name in self.names()]
+
     def get(self, name: str) -> type[P]:
         """Return the class of a name.
 

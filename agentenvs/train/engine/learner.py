@@ -137,6 +137,17 @@ class Learner:
                 found[one] = logps
         return found
 
+    @torch.no_grad()
+    def annotate(self, batch: Batch, rows: Sequence[int], name: str) -> None:
+        """Write the log-probability of each trained token, as it is now, into a stream of the segments."""
+        for micro in pack(batch, rows, self.config.token_budget):
+            logps = self.logps(micro).float().cpu().numpy()
+            for line, (index, place) in enumerate(micro.places):
+                segment = batch.episodes[index].segments[place]
+                stream = segment.streams.setdefault(name, np.zeros(len(segment), np.float32))
+                mine = micro.row == line
+                stream[micro.column[mine]] = logps[mine]
+
     # ---- updates ---------------------------------------------------------------------------------------------------
 
     def update(self, batch: Batch, loss: Loss, rows: Sequence[int], lr_scale: float = 1.0) -> Update:

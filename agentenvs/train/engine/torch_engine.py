@@ -131,6 +131,10 @@ class TorchEngine:
         """Take one optimizer step."""
         return self.learner.update(batch, loss, rows, lr_scale)
 
+    def annotate(self, batch: Batch, rows: Sequence[int], name: str) -> None:
+        """Write the log-probabilities of trained tokens, as they are now, into a stream; see :class:`Learner`."""
+        self.learner.annotate(batch, rows, name)
+
     def publish(self) -> int:
         """Make the trained weights those that sample."""
         self.version += 1

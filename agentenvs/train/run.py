@@ -1,0 +1,296 @@
+"""A run on disk: its configuration, its metrics line by line, its checkpoints, and the way back into it.
+
+``config.json`` is written first, ``metrics.jsonl`` grows by a line a step, ``checkpoints/step-N`` are written beside
+their place and renamed, ``model/`` is the trained model as a folder of Hugging Face's. A run that was killed goes on
+from its last checkpoint: lines of metrics behind it are cut, and the next step is the one that would have followed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from agentenvs.core.errors import ConfigError
+from agentenvs.core.task import TaskRef
+from agentenvs.harness.policies import resolve
+from agentenvs.train import models
+from agentenvs.train.batch import Batch
+from agentenvs.train.config import TrainConfig, from_form
+from agentenvs.train.engine.learner import Learner, LearnerConfig
+from agentenvs.train.engine.torch_engine import TorchEngine
+from agentenvs.train.evaluation import disjoint, evaluate
+from agentenvs.train.interfaces import Assignment, losses
+from agentenvs.train.pipeline import assemble
+from agentenvs.train.records import Episode
+from agentenvs.train.rollout import Rollouts, demonstrate, world_model
+from agentenvs.train.template import ChatTemplate, PlainTemplate, Template
+from agentenvs.train.tokenizer import train_tokenizer
+from agentenvs.train.trainer import Trainer
+from agentenvs.train.worlds import World, open_world, shared
+
+Tell = Callable[[str, Mapping[str, float]], None]
+"""Is told what was done (``clone``, ``step``, ``eval``) and its metrics."""
+
+SEEN = 64
+"""Scenarios of each world that a tokenizer is made from."""
+
+
+def train(config: TrainConfig, folder: Path, *, tell: Tell | None = None) -> Path:
+    """Begin a run in a folder that has none, and return the folder of the trained model.
+
+    Args:
+        config: The run's.
+        folder: Made where it is not there.
+        tell: For progress.
+
+    Raises:
+        ConfigError: The folder has a run, or the configuration makes no sense.
+    """
+    disjoint(config)
+    if (folder / "config.json").exists():
+        raise ConfigError(f"{folder} has a run", fix="resume it, or name another folder")
+    folder.mkdir(parents=True, exist_ok=True)
+    _write(folder / "config.json", json.dumps(config.to_json(), indent=2))
+    return _Run(config, folder, tell or _silent).begin()
+
+
+def resume(folder: Path, *, tell: Tell | None = None) -> Path:
+    """Go on with a run, from its last checkpoint; it reads its own configuration and takes no other.
+
+    Raises:
+        ConfigError: The folder has no run, or a damaged one.
+    """
+    path = folder / "config.json"
+    try:
+        config = from_form(json.loads(path.read_text(encoding="utf-8")))
+    except FileNotFoundError as error:
+        raise ConfigError(f"{folder} has no run", fix="name the folder of a run") from error
+    except ValueError as error:
+        raise ConfigError(f"{path} is damaged", why=str(error)) from error
+    return _Run(config, folder, tell or _silent).go_on()
+
+
+def _silent(what: str, metrics: Mapping[str, float]) -> None:
+    """Tell nobody."""
+
+
+@dataclass(slots=True)
+class _Parts:
+    """What a run is made of."""
+
+    worlds: dict[str, World]
+    tokenizer: Any
+    template: Template
+    engine: TorchEngine
+    trainer: Trainer
+
+
+class _Run:
+    def __init__(self, config: TrainConfig, folder: Path, tell: Tell) -> None:
+        self.config, self.folder, self.tell = config, folder, tell
+
+    def begin(self) -> Path:
+        parts = self._open()
+        try:
+            self._clone(parts)
+            return self._loop(parts)
+        finally:
+            self._close(parts)
+
+    def go_on(self) -> Path:
+        found = sorted(self._checkpoints(), key=lambda one: one[0])
+        parts = self._open()
+        try:
+            if not found:
+                _write(self.folder / "metrics.jsonl", "")
+                self._clone(parts)
+                return self._loop(parts)
+            self._restore(parts, found[-1][1])
+            return self._loop(parts)
+        finally:
+            self._close(parts)
+
+    # ---- making ----------------------------------------------------------------------------------------------------
+
+    def _open(self) -> _Parts:
+        config = self.config
+        if config.model.threads:
+            torch.set_num_threads(config.model.threads)
+        worlds = {name: open_world(name, one, config.slots.slots) for name, one in config.worlds.items()}
+        tokenizer, model = self._model(worlds)
+        template = _template(config.model.template, tokenizer)
+        engine = TorchEngine(
+            model.to(config.model.device), config.slots, config.learner, temperature=config.rollout.temperature
+        )
+        pipeline = assemble(config, shared(list(worlds.values())) | engine.provides)
+        rollouts = Rollouts(engine, worlds, template, config.rollout, config.seed, pipeline.hooks)
+        return _Parts(worlds, tokenizer, template, engine, Trainer(config, engine, rollouts, pipeline))
+
+    def _model(self, worlds: Mapping[str, World]) -> tuple[Any, Any]:
+        config = self.config
+        saved = self.folder / "tokenizer"
+        if config.model.folder is not None:
+            model, tokenizer = models.load(config.model.folder)
+            return tokenizer, model
+        if (saved / "tokenizer.json").exists():
+            tokenizer = models.tokenizer(saved)
+        else:
+            tokenizer = train_tokenizer(_said(config, worlds), config.model.vocabulary)
+            tokenizer.save_pretrained(saved)
+        return tokenizer, models.build(config.shape, len(tokenizer), config.seed)
+
+    @staticmethod
+    def _close(parts: _Parts) -> None:
+        for world in parts.worlds.values():
+            world.close()
+
+    # ---- cloning ---------------------------------------------------------------------------------------------------
+
+    def _clone(self, parts: _Parts) -> None:
+        """Clone demonstrators, the worlds in turn, and publish what was learned."""
+        asked = self.config.clone
+        if not asked.demonstrations:
+            return
+        episodes = [episode for name in sorted(parts.worlds) for episode in self._demonstrations(parts, name)]
+        settings = LearnerConfig(
+            lr=asked.lr, warmup=20, decay=asked.updates, token_budget=self.config.learner.token_budget
+        )
+        learner = Learner(parts.engine.model, settings)
+        loss = losses.make("likelihood")
+        for number in range(asked.updates):
+            rows = [(number * asked.batch + place) % len(episodes) for place in range(asked.batch)]
+            batch = Batch([episodes[row] for row in rows])
+            update = learner.update(batch, loss, range(len(rows)))
+            if number % 20 == 0 or number == asked.updates - 1:
+                self._log("clone", number, {"loss": update.loss, "tokens": float(update.tokens)})
+        parts.engine.publish()
+
+    def _demonstrations(self, parts: _Parts, name: str) -> list[Episode]:
+        asked, world = self.config.clone, parts.worlds[name]
+        policy = resolve(asked.policy, world.spec)()
+        split = self.config.worlds[name].split
+        refs = [Assignment(name, TaskRef(split, asked.first + place)) for place in range(asked.demonstrations)]
+        episodes = list(demonstrate(world, policy, parts.template, refs, self.config.rollout.head))
+        fit = [one for one in episodes if all(len(part) <= self.config.slots.max_length for part in one.segments)]
+        if not fit:
+            raise ConfigError(f"no demonstration of {name} fits", fix="raise slots.max_length")
+        for episode in fit:
+            world_model(episode, asked.observations)
+        return fit
+
+    # ---- the loop --------------------------------------------------------------------------------------------------
+
+    def _loop(self, parts: _Parts) -> Path:
+        config, trainer = self.config, parts.trainer
+        if trainer.number == 0:
+            self._evaluate(parts)
+        while trainer.number < config.steps:
+            start = time.perf_counter()
+            step = trainer.step()
+            step.metrics["seconds"] = time.perf_counter() - start
+            self._log("step", step.number, step.metrics)
+            done = trainer.number
+            if config.evaluation.every and (done % config.evaluation.every == 0 or done == config.steps):
+                self._evaluate(parts)
+            if config.save.every and (done % config.save.every == 0 or done == config.steps):
+                self._save(parts)
+        models.store(parts.engine.model, parts.tokenizer, self.folder / "model")
+        return self.folder / "model"
+
+    def _evaluate(self, parts: _Parts) -> None:
+        if not self.config.evaluation.every:
+            return
+        engine = parts.engine
+        used, _ = engine.used, engine.use(engine.version)
+        found = evaluate(parts.trainer.rollouts, self.config.worlds, self.config.evaluation, parts.trainer.number)
+        engine.use(used)
+        self._log("eval", parts.trainer.number, found.metrics)
+
+    def _log(self, kind: str, number: int, metrics: Mapping[str, float]) -> None:
+        line = json.dumps({"kind": kind, "step": number, **metrics})
+        with (self.folder / "metrics.jsonl").open("a", encoding="utf-8") as file:
+            file.write(line + "\n")
+        self.tell(kind, {"step": float(number), **metrics})
+
+    # ---- checkpoints -----------------------------------------------------------------------------------------------
+
+    def _checkpoints(self) -> list[tuple[int, Path]]:
+        found = (self.folder / "checkpoints").glob("step-*")
+        return [(int(path.name[5:]), path) for path in found if path.name[5:].isdigit()]
+
+    def _save(self, parts: _Parts) -> None:
+        """Write a checkpoint beside its place, and rename it; then drop the oldest."""
+        trainer = parts.trainer
+        place = self.folder / "checkpoints" / f"step-{trainer.number}"
+        draft = place.with_name(f".{place.name}.{os.getpid()}")
+        shutil.rmtree(draft, ignore_errors=True)
+        parts.engine.save(draft)
+        state = {
+            "trainer": trainer.state_dict(),
+            "metrics": (self.folder / "metrics.jsonl").stat().st_size,
+        }
+        torch.save(state, draft / "trainer.pt")
+        shutil.rmtree(place, ignore_errors=True)
+        draft.rename(place)
+        for _, old in sorted(self._checkpoints())[: -max(self.config.save.keep, 1)]:
+            shutil.rmtree(old)
+
+    def _restore(self, parts: _Parts, place: Path) -> None:
+        parts.engine.load(place)
+        state = torch.load(place / "trainer.pt", weights_only=True)
+        parts.trainer.load_state_dict(state["trainer"])
+        with (self.folder / "metrics.jsonl").open("r+b") as file:
+            file.truncate(state["metrics"])
+
+
+def _template(kind: str, tokenizer: Any) -> Template:
+    if kind not in {"auto", "plain", "chat"}:
+        raise ConfigError(f"no template {kind!r}", fix="plain, chat or auto")
+    chat = kind == "chat" or (kind == "auto" and getattr(tokenizer, "chat_template", None))
+    return ChatTemplate(tokenizer) if chat else PlainTemplate(tokenizer)
+
+
+def _said(config: TrainConfig, worlds: Mapping[str, World]) -> list[str]:
+    """Return what the worlds show and their demonstrators say, for a tokenizer."""
+    texts: list[str] = []
+    for name in sorted(worlds):
+        world, split = worlds[name], config.worlds[name].split
+        policy = resolve(config.clone.policy, world.spec)()
+        for place in range(SEEN):
+            ref = TaskRef(split, config.clone.first + place)
+            texts += shown(world, policy, ref)
+    return texts
+
+
+def shown(world: World, policy: Any, ref: TaskRef) -> list[str]:
+    """Return all that is seen and said in an episode of a player, and the legal actions at its beginning."""
+    texts: list[str] = []
+    observation = world.begin(0, ref)
+    env = world.local(0)
+    texts += env.admissible() or ()
+    policy.reset(env.spec, env.task())
+    if hasattr(policy, "reveal"):
+        policy.reveal(env.current)
+    while not isinstance(observation, str):
+        texts.append(observation.text)
+        said = policy.act(observation)
+        texts.append(str(said))
+        answer = world.step({0: said})[0]
+        if answer.result is None or answer.result.terminated or answer.result.truncated:
+            break
+        observation = answer.result.observation
+    return texts
+
+
+def _write(path: Path, text: str) -> None:
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    draft.write_text(text, encoding="utf-8")
+    draft.replace(path)
