@@ -16,6 +16,7 @@ plug-in: :class:`Engine` says what it can do.
 
 from __future__ import annotations
 
+import importlib
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -287,13 +288,19 @@ class PolicyWrapper(Plugin):
         """Return a policy that acts through another one."""
 
 
-samplers: Registry[TaskSampler] = Registry("task sampler")
-hooks: Registry[RolloutHook] = Registry("rollout hook")
-signals: Registry[Signal] = Registry("signal")
-credits_: Registry[Credit] = Registry("credit")
-losses: Registry[Loss] = Registry("loss")
-libraries: Registry[Library] = Registry("library")
-wrappers: Registry[PolicyWrapper] = Registry("policy wrapper")
+def _discover() -> None:
+    """Import what registers itself: the methods, and the sampling of scenarios."""
+    importlib.import_module("agentenvs.train.sampling")
+    importlib.import_module("agentenvs.train.methods").recipes()
+
+
+samplers: Registry[TaskSampler] = Registry("task sampler", _discover)
+hooks: Registry[RolloutHook] = Registry("rollout hook", _discover)
+signals: Registry[Signal] = Registry("signal", _discover)
+credits_: Registry[Credit] = Registry("credit", _discover)
+losses: Registry[Loss] = Registry("loss", _discover)
+libraries: Registry[Library] = Registry("library", _discover)
+wrappers: Registry[PolicyWrapper] = Registry("policy wrapper", _discover)
 
 
 def registries() -> Mapping[str, Registry[Any]]:

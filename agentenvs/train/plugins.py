@@ -12,7 +12,7 @@ What can be chosen by name is registered by :func:`register`; one file a method,
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -104,10 +104,12 @@ class Registry(Generic[P]):
 
     Args:
         kind: What they are called in messages.
+        discover: Imports the modules that register, before a name is looked for.
     """
 
-    def __init__(self, kind: str) -> None:
+    def __init__(self, kind: str, discover: Callable[[], object] | None = None) -> None:
         self.kind = kind
+        self._discover = discover
         self._known: dict[str, type[P]] = {}
 
     def register(self, cls: type[P]) -> type[P]:
@@ -123,6 +125,8 @@ class Registry(Generic[P]):
 
     def names(self) -> list[str]:
         """Return all names."""
+        if self._discover is not None:
+            self._discover()
         return sorted(self._known)
 
     def classes(self) -> list[type[P]]:
@@ -135,11 +139,12 @@ class Registry(Generic[P]):
         Raises:
             ConfigError: There is none.
         """
+        names = self.names()
         found = self._known.get(name)
         if found is None:
             near = difflib.get_close_matches(name, self._known, n=1)
             hint = f"did you mean {near[0]!r}? " if near else ""
-            raise ConfigError(f"no {self.kind} {name!r}", fix=f"{hint}known: {', '.join(self.names())}")
+            raise ConfigError(f"no {self.kind} {name!r}", fix=f"{hint}known: {', '.join(names)}")
         return found
 
     def make(self, name: str, settings: Mapping[str, Any] | None = None) -> P:
