@@ -353,13 +353,7 @@ class Environment(Sharing, ABC):
 
     @property
     def potential(self) -> float:
-        """The potential Φ of the world as it is; for trainers, never for a player.
-
-        Raises:
-            EpisodeNotStarted: Before the first reset.
-        """
-        if self.current is None:
-            self._refuse_step()
+        """The potential Φ of the world as it is, once an episode was begun; for trainers, never for a player."""
         return self._potential()
 
     @property

@@ -107,7 +107,7 @@ def test_names_are_taken_once() -> None:
     with pytest.raises(ValueError, match="of its own"):
         registry.register(type("Other", (Plugin,), {"name": "giving"}))
     with pytest.raises(ConfigError, match="did you mean 'giving'"):
-        registry.get("givin")
+        registry.get("givingly")
 
 
 @dataclass(frozen=True)
