@@ -9,13 +9,14 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import tomllib
-from collections.abc import Iterable
-from importlib.resources import files
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from agentenvs.core import registry
+from agentenvs.core.errors import DataError
 from agentenvs.core.spec import EnvSpec
+from agentenvs_scoring import cards
 
 PAGES = Path(__file__).resolve().parent.parent / "docs" / "envs"
 
@@ -101,18 +102,52 @@ def _capabilities(spec: EnvSpec) -> list[str]:
 def _players(spec: EnvSpec) -> list[str]:
     if not spec.players:
         return []
-    card = files("agentenvs_scoring") / "cards" / f"{spec.slug}.toml"
-    bands = tomllib.loads(card.read_text()).get("bands", []) if card.is_file() else []
-    known = ", ".join(f"`{name}`" for name in spec.players)
+    said = f"Built in: {', '.join(f'`{name}`' for name in spec.players)}."
+    try:
+        card = cards.load(spec.slug)
+    except DataError:
+        return ["## Players", said]
+    headings = ("player", "split", "options", "episodes", "success", "95 % interval", "mean steps", "mean reward")
+    usual = next((option.default for option in spec.options if option.name == "limit"), None)
+    rows = [(band.player, band.split, _chosen(band, usual), band.episodes, *_reached(band)) for band in card.bands]
+    measured = (
+        "What they reach, measured by `agentenvs calibrate` on each whole panel; CI plays the first episodes again."
+    )
+    return ["## Players", f"{said} {measured}", _table(headings, rows), *_models(card, usual), *_saturated(card)]
+
+
+def _models(card: cards.Card, usual: Any) -> list[str]:
+    if not card.models:
+        said = f"None yet. `agentenvs calibrate {card.env.partition('/')[2]} --add RUN --write` puts a run here."
+        return ["### Models", said]
+    headings = ("model", "split", "options", "episodes", "success", "95 % interval", "mean steps", "mean reward")
+    rows = [(row.name, row.split, _chosen(row, usual), row.episodes, *_reached(row)) for row in card.models]
+    return ["### Models", _table(headings, rows)]
+
+
+def _saturated(card: cards.Card) -> list[str]:
+    if not card.saturated:
+        return []
     rows = [
-        (
-            *(band[name] for name in ("player", "split", "episodes", "limit", "success", "steps")),
-            ", ".join(f"{name} = {json.dumps(value)}" for name, value in band.get("options", {}).items()),
-        )
-        for band in bands
+        (row.split, _spelled(row.options), row.best, f"{row.success:.1%}", f"{row.low:.1%}") for row in card.saturated
     ]
-    headings = ("player", "split", "episodes", "limit", "success", "mean steps", "options")
-    return ["## Players", f"Built in: {known}.", *([_table(headings, rows)] if rows else [])]
+    said = (
+        "Where the best player that sees no more than others wins more than 90 %: good players differ in steps there."
+    )
+    return ["### Saturated", said, _table(("split", "options", "best", "success", "at least"), rows)]
+
+
+def _chosen(row: cards.Band | cards.ModelRow, usual: Any) -> str:
+    return _spelled({**row.options, **({} if row.limit in (None, usual) else {"limit": row.limit})})
+
+
+def _spelled(options: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} = {json.dumps(value)}" for name, value in options.items())
+
+
+def _reached(row: cards.Band | cards.ModelRow) -> tuple[str, str, str, str]:
+    low, high = row.success_band
+    return f"{row.success:.1%}", f"{low:.1%} to {high:.1%}", f"{row.steps:.2f}", f"{row.reward:.3f}"
 
 
 def main() -> int:

@@ -12,6 +12,7 @@ import typer
 from agentenvs._version import __version__
 from agentenvs.cli import (
     arguments,
+    calibrating,
     checking,
     collecting,
     comparing,
@@ -55,6 +56,7 @@ _GROUPS = (
     collecting,
     indexing,
     checking,
+    calibrating,
     conforming,
     preparing,
     serving,
