@@ -57,7 +57,5 @@ def _against(before: Band, now: Band, measured: Measured, *, exact: bool) -> str
     if same:
         return ""
     misses = before.misses(now.success, now.steps) if count == before.episodes else []
-    said = f"{before.won} of {before.episodes} won and {before.steps:g} steps are now {now.won} of {now.episodes} and "
-    return (
-        said + f"{now.steps:g}" + (f": {'; '.join(misses)}" if misses else ": its outcomes have moved, within the band")
-    )
+    was, is_now = (f"{one.won} of {one.episodes} won in {one.steps:g} steps" for one in (before, now))
+    return f"{was}, now {is_now}: {'; '.join(misses) or 'outcomes have moved'}"
