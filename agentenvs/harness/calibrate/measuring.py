@@ -7,10 +7,10 @@ played in one process; the order of parts, and with it the result, does not depe
 from __future__ import annotations
 
 import multiprocessing
+import multiprocessing.util
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 from agentenvs.core import registry, targets
@@ -108,11 +108,16 @@ def _joined(row: Row, played: Sequence[_Played]) -> Measured:
 
 def _all(parts: Sequence[_Part], jobs: int) -> Iterator[tuple[_Part, _Played]]:
     if jobs <= 1 or len(parts) == 1:
-        for part in parts:
-            yield part, _play(part)
+        room = _Room()
+        try:
+            for part in parts:
+                yield part, _play(part, room)
+        finally:
+            room.close()
         return
-    with ProcessPoolExecutor(min(jobs, len(parts)), multiprocessing.get_context("spawn")) as pool:
-        pending: dict[Future[_Played], _Part] = {pool.submit(_play, part): part for part in parts}
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(min(jobs, len(parts)), context, initializer=_enter) as pool:
+        pending: dict[Future[_Played], _Part] = {pool.submit(_play_there, part): part for part in parts}
         try:
             for future in as_completed(pending):
                 yield pending[future], future.result()
@@ -120,30 +125,52 @@ def _all(parts: Sequence[_Part], jobs: int) -> Iterator[tuple[_Part, _Played]]:
             pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _play(part: _Part) -> _Played:
-    """Play a part; runs in whichever process."""
+def _enter() -> None:
+    """Have a worker process give up its environment at its end, which atexit is not told of."""
+    multiprocessing.util.Finalize(None, _room.close, exitpriority=10)
+
+
+def _play_there(part: _Part) -> _Played:
+    """Play a part in a worker process."""
+    return _play(part, _room)
+
+
+def _play(part: _Part, room: _Room) -> _Played:
     row = part.row
-    spec = _spec(part.target)
+    spec = targets.spec_of(part.target)
     factory = resolve(row.player, spec)
     first = factory()
     wanted = {name: value for name, value in wanted_options(first, spec).items() if name not in row.options}
     options: dict[str, Any] = {**wanted, **row.options}
     if part.data is not None and any(option.name == "data" for option in spec.options):
         options["data"] = part.data
-    env = _env(part.target, canonical(options))
+    env = room.env(part.target, spec, options)
     refs = [TaskRef(row.split, index) for index in range(part.start, part.stop)]
     env.check_ref(refs[-1])
     episodes = [play(env, factory(), ref, number=ref.index).summary for ref in refs]
     return _Played(env.public_options(), tuple(wanted), isinstance(first, Privileged), episodes)
 
 
-@lru_cache(maxsize=1)
-def _spec(target: str) -> EnvSpec:
-    return targets.spec_of(target)
+class _Room:
+    """The environment that a process plays; made anew where another is needed."""
+
+    def __init__(self) -> None:
+        self._made: tuple[str, str, Playable] | None = None
+
+    def env(self, target: str, spec: EnvSpec, options: dict[str, Any]) -> Playable:
+        """Return the environment with these options."""
+        wanted = canonical(options)
+        if self._made is None or self._made[:2] != (target, wanted):
+            self.close()
+            self._made = (target, wanted, registry.make_from(spec, **options))
+        return self._made[2]
+
+    def close(self) -> None:
+        """Give it up."""
+        if self._made is not None:
+            self._made[2].close()
+            self._made = None
 
 
-@lru_cache(maxsize=2)
-def _env(target: str, options: str) -> Playable:
-    import json
-
-    return registry.make_from(_spec(target), **json.loads(options))
+_room = _Room()
+"""Of a worker process, where parts come one after another."""
