@@ -158,18 +158,27 @@ def _table(found: Sequence[dict[str, Any]]) -> Any:
     from agentenvs.harness.report import percent
 
     table = Table(box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
-    for heading in ("run", "begun", "env", "split", "policy", "state", "n", "success", "dollars", "tags"):
-        table.add_column(heading, overflow="fold", no_wrap=heading in ("run", "n", "success"))
+    # What no run has takes no room: a terminal has 80 columns.
+    more = [name for name in ("cost_microusd", "tags") if any(run[name] for run in found)]
+    for heading in ("run, begun (UTC)", "played", "policy", "state", "n", "success", *map(_HEADINGS.__getitem__, more)):
+        table.add_column(heading, overflow="fold", no_wrap=heading not in ("played", "policy", "tags"))
     for run in found:
         name = f"{run['policy']} {run['model']}" if run["model"] else run["policy"]
         rate = percent(run["successes"] / run["episodes"]) if run["episodes"] else "-"
-        state = f"{run['state']}, {run['damaged']} damaged" if run["damaged"] else run["state"]
-        cells = (
-            run["id"][:_SHOWN], run["created"], run["env"].rpartition("/")[2], run["split"], name, state,
-            f"{run['episodes']}/{run['planned']}", rate, _dollars(run["cost_microusd"]), " ".join(run["tags"]),
-        )  # fmt: skip
+        cells = [
+            f"{run['id'][:_SHOWN]}\n{run['created'][:16].replace('T', ' ')}",
+            f"{run['env'].rpartition('/')[2]}\n{run['split']}",
+            name,
+            "damaged" if run["damaged"] else run["state"],
+            f"{run['episodes']}/{run['planned']}",
+            rate,
+            *(_dollars(run[name]) if name == "cost_microusd" else " ".join(run[name]) for name in more),
+        ]
         table.add_row(*map(console.safe, cells))
     return table
+
+
+_HEADINGS = {"cost_microusd": "dollars", "tags": "tags"}
 
 
 def _dollars(micro: float | None) -> str:

@@ -346,12 +346,15 @@ def _chain(lines: Iterable[Mapping[str, JSON]]) -> list[str]:
 def _parse_line(raw: bytes, number: int, source: str) -> dict[str, JSON]:
     try:
         line = json.loads(raw)
-        canonical_bytes(line)
-    except (ValueError, RecursionError, ContractError) as error:
-        raise RecordError(f"line {number} of {source} is no JSON", why=str(error), fix="the file is damaged") from error
+    except (ValueError, RecursionError) as error:
+        raise _no_json(number, source, error) from error
     if not isinstance(line, dict) or line.get("kind") not in ("header", "turn", "footer") or "h" not in line:
         raise RecordError(f"line {number} of {source} is no line of a record", fix="give a file of episode records")
     return line
+
+
+def _no_json(number: int, source: str, error: Exception) -> RecordError:
+    return RecordError(f"line {number} of {source} is no JSON", why=str(error), fix="the file is damaged")
 
 
 def _assemble(block: list[tuple[int, dict[str, JSON]]], source: str) -> Record:
@@ -363,7 +366,10 @@ def _assemble(block: list[tuple[int, dict[str, JSON]]], source: str) -> Record:
         )
     for number, line in block:
         link = line.pop("h")
-        before = _link(before, line)
+        try:
+            before = _link(before, line)
+        except ContractError as error:  # what JSON spells and a record cannot hold: NaN, half a surrogate pair
+            raise _no_json(number, source, error) from error
         if link != before:
             raise RecordError(
                 f"line {number} of {source} breaks the chain",

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from agentenvs.core.errors import ConfigError
+from agentenvs.core.errors import ConfigError, DataError
 from agentenvs.core.policy import Policy
 from agentenvs.core.record import without_rewards
 from agentenvs.core.spec import EnvSpec
@@ -168,7 +168,10 @@ def _played(ready: _Ready, folder: Path, standing: Standing, progress: Progress 
     crew = _crew(ready, tasks, table)
     crew.run(ready.policies)
     came = ending.Came(folder, table.episodes, table.begun, standing.earlier, meter, interrupted=crew.interrupted)
-    result = ending.write(ready.written, config, planned, came)
+    try:
+        result = ending.write(ready.written, config, planned, came)
+    except OSError as error:
+        raise crew.failure or _unwritten(folder, error) from error
     if crew.failure is not None:
         raise crew.failure
     return result
@@ -188,6 +191,11 @@ def _crew(ready: _Ready, tasks: list[tuple[int, TaskRef]], table: _Table) -> Cre
         shown=None if config.order is None else partial(shown_episode, config.reward_visible, planned.spec),
         seconds=None if is_program(config.policy) else config.episode_seconds,
     )
+
+
+def _unwritten(folder: Path, error: OSError) -> DataError:
+    fix = f"make room, then `agentenvs eval --resume {folder}`; all episodes are kept"
+    return DataError(f"the end of the run in {folder} cannot be written", why=str(error), fix=fix)
 
 
 class _Table:

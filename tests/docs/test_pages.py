@@ -24,7 +24,7 @@ TARGETS = ("test", "lint", "bench", "determinism")
 def _run_in(folder: Path, steps: Iterable[Block]) -> None:
     """Run blocks one after another; the running Python's commands come first on PATH."""
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    surroundings = {**os.environ, "PATH": path, "COLUMNS": "100"}
+    surroundings = {**os.environ, "PATH": path, "COLUMNS": "100", "XDG_DATA_HOME": str(folder / "share")}
     for name in ("VIRTUAL_ENV", "PYTHON", "MAKEFLAGS", "MAKELEVEL", "MFLAGS", "VENV", "DATA", "ARGS"):
         surroundings.pop(name, None)
     for block in steps:

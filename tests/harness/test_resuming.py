@@ -1,6 +1,10 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
@@ -12,6 +16,7 @@ import pytest
 from agentenvs.core.errors import ConfigError, DataError, ServiceError
 from agentenvs.core.record import read_records
 from agentenvs.core.replay import replay
+from agentenvs.core.streams import Stream
 from agentenvs.harness import folder as folders
 from agentenvs.harness import resuming, run
 from agentenvs.harness.report import read_run
@@ -317,6 +322,18 @@ def test_two_cannot_play_into_one_folder(tmp_path: Path) -> None:
     assert run.resume(config).complete
 
 
+def test_a_disk_that_is_full_at_the_end_says_how_to_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr(folders, "write_json", full)
+    with pytest.raises(DataError, match="the end of the run") as told:
+        _begin(tmp_path)
+    assert f"agentenvs eval --resume {tmp_path / 'run'}" in told.value.fix
+    monkeypatch.undo()
+    assert _go_on(tmp_path).clean
+
+
 def test_half_a_line_is_taken_back_when_the_disk_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folders.append(tmp_path / "t", {"a": 1})
 
@@ -345,3 +362,30 @@ def test_half_a_line_is_taken_back_when_the_disk_is_full(tmp_path: Path, monkeyp
         folders.append(tmp_path / "t", {"b": 2})
     monkeypatch.undo()
     assert (tmp_path / "t").read_text() == '{"a":1}\n'
+
+
+@pytest.mark.slow
+def test_a_run_that_is_killed_again_and_again_accounts_for_every_episode(tmp_path: Path) -> None:
+    (tmp_path / "slow_player.py").write_text(
+        "import time\nclass P:\n    def reset(self, spec, task): ...\n"
+        "    def act(self, observation):\n        time.sleep(0.01)\n        return 'look'\n"
+    )
+    surroundings = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    verb = [sys.executable, "-m", "agentenvs.cli", "eval", "-q"]
+    begin = ["household", "--policy", "slow_player:P", "-o", "limit=8", "--episodes", "40", "--concurrency", "2"]
+    draw = Stream(bytes(32), "kills")
+    arguments, begun = [*begin, "--out", "run"], tmp_path / "run" / "attempts.jsonl"
+    for _ in range(10):
+        before = begun.stat().st_size if begun.exists() else 0
+        process = subprocess.Popen([*verb, *arguments], cwd=tmp_path, env=surroundings, stdout=subprocess.DEVNULL)
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and (begun.stat().st_size if begun.exists() else 0) <= before:
+            time.sleep(0.01)
+        time.sleep(draw.below(200) / 1000)
+        process.kill()
+        process.wait()
+        arguments = ["--resume", "run"]
+    done = subprocess.run([*verb, *arguments], cwd=tmp_path, env=surroundings, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert json.loads((tmp_path / "run" / "summary.json").read_text())["restarted"] >= 10
+    _check(tmp_path / "run", 40)
