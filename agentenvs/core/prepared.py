@@ -103,7 +103,10 @@ def demand(spec: EnvSpec, given: str | None) -> None:
         return
     root = Path(given)
     try:
-        held = list(_held(root)) if root.is_dir() and os.listdir(root) else []
+        held = list(_held(root)) if root.is_dir() else []
+        for path in sorted(root.iterdir()) if root.is_dir() and not held else ():
+            with suppress(FileNotFoundError, NotADirectoryError):
+                (path / MANIFEST).open("rb").close()  # or it says why nothing was found
     except OSError as error:
         raise _unreadable(root, error) from error
     if not any((manifest["env"], manifest["release"]) == (spec.id, spec.release) for manifest in held):

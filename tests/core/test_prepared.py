@@ -191,6 +191,13 @@ def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
         assert "chmod" in refused.value.fix
 
 
+def test_items_that_cannot_be_read_are_told(tmp_path: Path) -> None:
+    (tmp_path / "README").write_text("not an item")
+    (tmp_path / f"{SPEC.slug}-universe-1" / "agentenvs.json").mkdir(parents=True)  # root may read all but this
+    with pytest.raises(DataError, match=r"agentenvs\.json cannot be read"):
+        prepared.demand(SPEC, str(tmp_path))
+
+
 def test_a_folder_that_is_half_made_is_not_there(tmp_path: Path) -> None:
     found = prepared.make(SPEC, ITEM, tmp_path)
     found.rename(tmp_path / f".{found.name}.7.8.part")
