@@ -15,6 +15,7 @@ import pytest
 from agentenvs.client import RemoteEnv
 from agentenvs.core.record import parse_records
 from agentenvs.core.replay import replay
+from agentenvs.core.task import TaskRef
 from tests.deploy.engines import BASE, IMAGE, ROOT, TOKEN, command, docker, ready, until
 from tests.servers.test_proxies import free_ports
 
@@ -30,15 +31,16 @@ class Project:
 
     def __init__(self):
         self.name = f"agentenvs-test-{secrets.token_hex(3)}"
-        household, searchworld, proxy = free_ports(3)
+        household, searchworld, webshop, proxy = free_ports(4)
         self.url, self.proxy = f"http://127.0.0.1:{household}", f"http://127.0.0.1:{proxy}"
-        self.searchworld = f"http://127.0.0.1:{searchworld}"
+        self.searchworld, self.webshop = f"http://127.0.0.1:{searchworld}", f"http://127.0.0.1:{webshop}"
         self.variables = {
             "AGENTENVS_IMAGE": IMAGE,
             "AGENTENVS_TOKEN": TOKEN,
             "AGENTENVS_DEBIAN": BASE,
             "AGENTENVS_HOUSEHOLD_PORT": str(household),
             "AGENTENVS_SEARCHWORLD_PORT": str(searchworld),
+            "AGENTENVS_WEBSHOP_PORT": str(webshop),
             "AGENTENVS_PROXY_PORT": str(proxy),
             "AGENTENVS_SUBNET": f"10.213.{100 + secrets.randbelow(100)}",
         }
@@ -89,15 +91,19 @@ def test_one_world(project):
         assert env.turn == 2
 
 
-def test_a_world_that_is_prepared_first(project, record_property):
-    """Made once by a container of its own, read by the world's, which cannot write it, and is soon there again."""
-    project.compose("up", "--no-build", "--wait", "searchworld")
-    assert docker("wait", project.container("searchworld-prepare")) == "0"
+def test_worlds_that_are_prepared_first(project, record_property):
+    """Made once by containers of their own, read by the worlds', which cannot write it, and are soon there again."""
+    project.compose("up", "--no-build", "--wait", "searchworld", "webshop")
+    assert docker("wait", *(project.container(f"{world}-prepare") for world in ("searchworld", "webshop"))) == "0\n0"
+    with RemoteEnv("webshop", project.webshop, token=TOKEN) as env:
+        env.reset()
+        assert "Page 1" in env.step("search[a red lamp]").observation.text
     name = project.container("searchworld")
     assert command("docker", "exec", name, "touch", "/prepared/x", check=False).returncode == 1
     assert docker("exec", name, "sh", "-c", "ls /data/cache 2>/dev/null || true") == ""
     with RemoteEnv("searchworld", project.searchworld, token=TOKEN) as env:
-        env.reset()
+        env.reset(TaskRef("dev", 0))
+        assert "/prepared/searchworld-universe-" in docker("exec", name, "sh", "-c", "cat /proc/[0-9]*/maps")
         assert env.step({"tool": "search", "arguments": {"query": "born"}}).observation.text
         docker("kill", name)
         began = time.monotonic()
