@@ -11,7 +11,7 @@ from collections.abc import Callable
 import orjson
 
 from agentenvs.client import RemoteEnv
-from agentenvs.core.errors import ConfigError, PolicyError
+from agentenvs.core.errors import ConfigError, PolicyError, ServiceError
 from agentenvs.core.task import Task
 from agentenvs.harness.program import Program, Run
 from agentenvs.harness.rollout import Rollout, guarded
@@ -53,18 +53,21 @@ class ProgramRollout(Rollout):
             if over:
                 return
             if left:
-                guarded("abandoned", _gone, run)
+                guarded("abandoned", _gone, run, policy)
             if run.seconds > policy.seconds:
                 raise PolicyStop("truncated", f"the wall limit of {policy.seconds:g} s")
 
 
-def _gone(run: Run) -> None:
+def _gone(run: Run, policy: Program) -> None:
     """Say why a program has left before the end.
 
     Raises:
+        ServiceError: Its model stayed away when it last asked.
         PolicyError: It failed.
         PolicyStop: It did not.
     """
+    if away := policy.model_away():
+        raise ServiceError("the program left when its model stayed away", why=away, fix="check --base-url")
     if run.exit_code:
         last = run.output().strip().splitlines()[-1:]
         raise PolicyError(f"the program exited with {run.exit_code}", why=last[0][:200] if last else "it said nothing")

@@ -137,6 +137,10 @@ class Program:
             self._holds = False
             self._proxy.release()
 
+    def model_away(self) -> str | None:
+        """Return why its last call had no answer, where that was the endpoint's doing; None otherwise."""
+        return None if self._account is None else self._account.away()
+
     @property
     def usage(self) -> dict[str, int | None]:
         """Tokens and cost of the episode; empty where it has a model of its own."""

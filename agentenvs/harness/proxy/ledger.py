@@ -97,6 +97,7 @@ class Account:
         self._rests: dict[str, int] = {}
         self._kept = 0
         self._errors = self._uncounted = 0
+        self._away: str | None = None
         self._threads: dict[str, list[Form]] = {}
 
     # ---- the server's side -----------------------------------------------------------------------------------------
@@ -130,6 +131,10 @@ class Account:
             if outcome.asked:
                 self._charge(asked_bytes, outcome)
             self._errors += outcome.fault is not None
+            if outcome.status == 200 or outcome.fault is None:
+                self._away = None
+            elif outcome.status in _AWAY or outcome.status >= 500:
+                self._away = outcome.fault
             if len(self._lines) < MAX_LINES:
                 self._lines.append(self._kept_line(line, request, outcome))
 
@@ -158,6 +163,11 @@ class Account:
         """Wait until no call runs any more and all are written down, but not for ever."""
         with self._lock:
             self._lock.wait_for(lambda: self._running == 0, seconds)
+
+    def away(self) -> str | None:
+        """Return why the last call had no whole answer, where the endpoint stayed away; None otherwise."""
+        with self._lock:
+            return self._away
 
     def usage(self) -> dict[str, int | None]:
         """Return tokens and cost; None where the endpoint did not say, or no price is known."""
@@ -265,6 +275,7 @@ class Account:
 
 
 _TURNS = ("messages", "input")
+_AWAY = (408, 409, 425, 429)
 _TOKENS = ("token_ids", "logprobs", "prompt_token_ids")
 
 

@@ -91,3 +91,11 @@ def test_a_program_killed_in_the_middle_of_a_call_harms_nothing(url, endpoint, t
     assert [(episode.ending, episode.turns) for episode in result.episodes] == [("abandoned", 2)] * 2
     assert [call["status"] for call in sidecars[0]["model"]["calls"]] == [200, 200, 499]
     assert result.episodes[0].usage["tokens_in"] == 20
+
+
+def test_a_program_that_its_model_left_alone_is_no_fault_of_the_program(url, tmp_path):
+    with serve(words("look"), default=503) as endpoint:
+        result, _ = run(url, endpoint, tmp_path, "whole")
+    (episode,) = result.episodes
+    assert (episode.ending, episode.turns, episode.fault) == ("abandoned", 1, "service")
+    assert episode.error == "the program left when its model stayed away"

