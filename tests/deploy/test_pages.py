@@ -21,6 +21,7 @@ pytestmark = [pytest.mark.docker, pytest.mark.xdist_group("docker"), pytest.mark
 PAGE = ROOT / "docs" / "containers.md"
 REASON = "needs a Docker engine; tests/deploy runs it"
 BLOCKS = [block for block in blocks(PAGE) if block.reason == REASON]
+NAMES = ("agentenvs-household", "agentenvs-webshop", "agentenvs-tea_house", "my-household")
 PROJECT = f"agentenvs-page-{secrets.token_hex(3)}"
 
 
@@ -28,7 +29,7 @@ PROJECT = f"agentenvs-page-{secrets.token_hex(3)}"
 def checkout(engine, image, tmp_path_factory):
     """A copy of the checkout; the page's names belong to nobody else on this engine."""
     names = docker("ps", "-a", "--format", "{{.Names}}").split()
-    if taken := {"agentenvs-household", "agentenvs-tea_house", "my-household"} & set(names):
+    if taken := set(NAMES) & set(names):
         pytest.skip(f"containers of the page's names are there already: {', '.join(sorted(taken))}")
     docker("tag", image, deploy.IMAGE)
     folder = tmp_path_factory.mktemp("page") / "agentenvs"
@@ -38,7 +39,7 @@ def checkout(engine, image, tmp_path_factory):
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, folder / name)
     yield folder
-    docker("rm", "-f", "agentenvs-household", "agentenvs-tea_house", "my-household", check=False)
+    docker("rm", "-f", *NAMES, check=False)
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=[block.where for block in BLOCKS])
