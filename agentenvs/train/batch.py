@@ -59,6 +59,10 @@ class Batch:
             for place, turn in enumerate(episode.turns):
                 yield index, place, turn
 
+    def outcomes(self) -> Array:
+        """Return what each episode is worth to a method: its return and its penalties; shape ``(episodes,)``."""
+        return np.array([episode.outcome + float(episode.extras.get("penalty", 0.0)) for episode in self.episodes])
+
     def lengths(self) -> Array:
         """Return how many tokens of each episode are trained on; shape ``(episodes,)``."""
         return np.array([episode.tokens for episode in self.episodes], dtype=np.float64)

@@ -109,6 +109,8 @@ class Engine(Protocol):
 
     version: int
     """The version of the weights that :meth:`sample` uses; counted by :meth:`publish`."""
+    model: Any
+    """What is trained; a critic begins as a copy of its first blocks."""
     provides: frozenset[str]
     """Fields it adds to a rollout beside log-probabilities and versions."""
 
@@ -128,6 +130,12 @@ class Engine(Protocol):
 
     def keep(self, name: str) -> None:
         """Keep the weights as they are under a name, for :meth:`score`."""
+
+    def take(self, name: str, model: Any) -> None:
+        """Keep another model under a name, for :meth:`score`."""
+
+    def keeps(self, name: str) -> bool:
+        """Return whether something is kept under a name."""
 
     def train(self, batch: Batch, loss: Loss, rows: Sequence[int]) -> Update:
         """Take one optimizer step on some episodes of a batch."""
@@ -215,6 +223,10 @@ class Signal(Plugin):
     @abstractmethod
     def compute(self, episodes: Sequence[Episode], engine: Engine) -> dict[str, float]:
         """Write ``turn.signals`` or ``segment.streams``; return metrics."""
+
+    def learn(self, batch: Batch, engine: Engine) -> dict[str, float]:
+        """Learn from what credit made of a batch, where the signal is itself trained; return metrics."""
+        return {}
 
 
 class Credit(Plugin):

@@ -191,6 +191,7 @@ class _Run:
     def _loop(self, parts: _Parts) -> Path:
         config, trainer = self.config, parts.trainer
         if trainer.number == 0:
+            parts.engine.keep("start")
             self._evaluate(parts)
         while trainer.number < config.steps:
             start = time.perf_counter()

@@ -138,6 +138,8 @@ class Trainer:
         for credit in self.pipeline.credits:
             credit.apply(batch)
         metrics |= batch.metrics | advantages(batch)
+        for signal in self.pipeline.signals:
+            metrics |= {f"{signal.name}_{name}": value for name, value in signal.learn(batch, self.engine).items()}
         rows = list(range(len(episodes)))
         behind = self.engine.version != self.engine.used
         if plan.minibatches * plan.epochs > 1 or behind:

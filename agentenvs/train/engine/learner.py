@@ -51,26 +51,17 @@ class LearnerConfig:
     """Compute activations again on the way back."""
 
 
-class Learner:
-    """Trains a model.
+class Scorer:
+    """Scores tokens with a model.
 
     Args:
         model: A causal language model.
         config: Settings.
-        temperature: Of sampling; the log-probabilities that are trained are of the distribution that was sampled.
+        temperature: Of sampling; log-probabilities are of the distribution that was sampled.
     """
 
     def __init__(self, model: nn.Module, config: LearnerConfig, temperature: float = 1.0) -> None:
         self.model, self.config, self.temperature = model, config, temperature
-        self.step = 0
-        if config.checkpointing:
-            model.gradient_checkpointing_enable()  # type: ignore[operator]
-        decayed = [one for one in model.parameters() if one.requires_grad and one.ndim > 1]
-        others = [one for one in model.parameters() if one.requires_grad and one.ndim <= 1]
-        groups = [{"params": decayed, "weight_decay": config.weight_decay}, {"params": others, "weight_decay": 0.0}]
-        self.optimizer = torch.optim.AdamW(
-            [group for group in groups if group["params"]], lr=config.lr, betas=config.betas, fused=_fused(model)
-        )
 
     @property
     def device(self) -> torch.device:
@@ -148,7 +139,31 @@ class Learner:
                 mine = micro.row == line
                 stream[micro.column[mine]] = logps[mine]
 
-    # ---- updates ---------------------------------------------------------------------------------------------------
+    # ---- inside ----------------------------------------------------------------------------------------------------
+
+    def _on(self, array: npt.NDArray[Any]) -> Tensor:
+        return torch.from_numpy(array).to(self.device)
+
+    def _precision(self) -> AbstractContextManager[Any]:
+        if self.config.precision == "bfloat16":
+            return torch.autocast(self.device.type, torch.bfloat16)
+        return nullcontext()
+
+
+class Learner(Scorer):
+    """Trains a model; see :class:`Scorer` for its arguments."""
+
+    def __init__(self, model: nn.Module, config: LearnerConfig, temperature: float = 1.0) -> None:
+        super().__init__(model, config, temperature)
+        self.step = 0
+        if config.checkpointing:
+            model.gradient_checkpointing_enable()  # type: ignore[operator]
+        decayed = [one for one in model.parameters() if one.requires_grad and one.ndim > 1]
+        others = [one for one in model.parameters() if one.requires_grad and one.ndim <= 1]
+        groups = [{"params": decayed, "weight_decay": config.weight_decay}, {"params": others, "weight_decay": 0.0}]
+        self.optimizer = torch.optim.AdamW(
+            [group for group in groups if group["params"]], lr=config.lr, betas=config.betas, fused=_fused(model)
+        )
 
     def update(self, batch: Batch, loss: Loss, rows: Sequence[int], lr_scale: float = 1.0) -> Update:
         """Take one optimizer step on some episodes.
@@ -202,16 +217,6 @@ class Learner:
         for name, values in metrics.items():
             sums[name] = sums.get(name, 0.0) + float(values.detach().float().sum())
         return value
-
-    # ---- inside ----------------------------------------------------------------------------------------------------
-
-    def _on(self, array: npt.NDArray[Any]) -> Tensor:
-        return torch.from_numpy(array).to(self.device)
-
-    def _precision(self) -> AbstractContextManager[Any]:
-        if self.config.precision == "bfloat16":
-            return torch.autocast(self.device.type, torch.bfloat16)
-        return nullcontext()
 
 
 def _fused(model: nn.Module) -> bool:

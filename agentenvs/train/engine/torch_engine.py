@@ -23,7 +23,7 @@ from agentenvs.core.errors import ConfigError
 from agentenvs.train.batch import Batch
 from agentenvs.train.engine.decoder import Decoder
 from agentenvs.train.engine.generic import GenericSlots
-from agentenvs.train.engine.learner import Learner, LearnerConfig
+from agentenvs.train.engine.learner import Learner, LearnerConfig, Scorer
 from agentenvs.train.engine.slots import Slots
 from agentenvs.train.interfaces import Draw, Loss, Sampled, Sampling, Update
 from agentenvs.train.records import Floats
@@ -56,12 +56,11 @@ class TorchEngine:
 
     provides: frozenset[str] = frozenset()
 
-    def __init__(
-        self, model: nn.Module, sampler: SamplerConfig, learner: LearnerConfig, temperature: float = 1.0
-    ) -> None:
+    def __init__(self, model: Any, sampler: SamplerConfig, learner: LearnerConfig, temperature: float = 1.0) -> None:
         self.config = sampler
-        self.model = model
+        self.model: Any = model
         self.learner = Learner(model, learner, temperature)
+        _check_head(model)
         self.version = 0
         self.used = 0
         """The version that samples now."""
@@ -69,6 +68,7 @@ class TorchEngine:
         kind = Slots if Decoder.fits(model) else GenericSlots
         self._slots: Slots | GenericSlots = kind(self._twin, sampler.slots, sampler.max_length)
         self._kept: dict[str, Weights] = {}
+        self._others: dict[str, Scorer] = {}
         self._published: OrderedDict[int, Weights] = OrderedDict()
         self._remember()
 
@@ -114,6 +114,8 @@ class TorchEngine:
         """
         if which == "now":
             return self.learner.score(ids)
+        if which in self._others:
+            return self._others[which].score(ids)
         if which not in self._kept:
             raise ConfigError(f"no weights are kept as {which!r}", fix="keep() them before")
         now = _copied(self.model)
@@ -126,6 +128,21 @@ class TorchEngine:
     def keep(self, name: str) -> None:
         """Keep the weights as they are under a name."""
         self._kept[name] = _copied(self.model)
+
+    def take(self, name: str, model: Any) -> None:
+        """Keep another model under a name.
+
+        Raises:
+            ConfigError: Its vocabulary is another.
+        """
+        own, other = (one.get_output_embeddings().weight.shape[0] for one in (self.model, model))
+        if own != other:
+            raise ConfigError(f"the model has {other} tokens, not {own}", fix="name one with the same tokenizer")
+        self._others[name] = Scorer(model.to(self.learner.device), self.learner.config, self.learner.temperature)
+
+    def keeps(self, name: str) -> bool:
+        """Return whether something is kept under a name."""
+        return name in self._kept or name in self._others
 
     def train(self, batch: Batch, loss: Loss, rows: Sequence[int], lr_scale: float = 1.0) -> Update:
         """Take one optimizer step."""
@@ -191,6 +208,15 @@ class TorchEngine:
 
 def _copied(model: nn.Module) -> Weights:
     return {name: value.detach().clone() for name, value in model.state_dict().items()}
+
+
+@torch.no_grad()
+def _check_head(model: Any) -> None:
+    """Refuse a model whose logits are more than its last hidden states under its head."""
+    ids = torch.arange(4, device=next(model.parameters()).device)[None]
+    hidden = model.base_model(input_ids=ids, use_cache=False).last_hidden_state
+    if not torch.allclose(model.get_output_embeddings()(hidden), model(input_ids=ids).logits, atol=1e-4):
+        raise ConfigError("the model's logits are scaled or capped behind its head", fix="choose another model")
 
 
 def _dtype(precision: str) -> torch.dtype:

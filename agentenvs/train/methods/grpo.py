@@ -38,9 +38,9 @@ class GroupRelative(Credit):
     def apply(self, batch: Batch) -> None:
         """See :class:`Credit`."""
         telling = 0
-        groups = batch.groups()
+        groups, worth = batch.groups(), batch.outcomes()
         for group in groups:
-            outcomes = np.array([batch.episodes[index].outcome for index in group])
+            outcomes = worth[group]
             centred = outcomes - (outcomes.mean() if len(group) > 1 else 0.0)
             if self.config.deviation:
                 centred = centred / (spread(outcomes) + EPSILON)
