@@ -167,17 +167,26 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--only", nargs="*", choices=list(ROWS), default=list(ROWS))
     chosen = parser.parse_args().only
-    played = {name: _play(row) for name, row in ROWS.items() if name in chosen}
+    failed = False
+    for name in chosen:
+        played = _play(ROWS[name])
+        _write({name: played})  # each at once, so that what was played stays if the next one is interrupted
+        failed |= "FAILED" in played
+    if failed:
+        sys.exit(1)
+
+
+def _write(played: Mapping[str, str]) -> None:
+    """Write the page, with lines as they stood for rows that were not played."""
     old = _old_lines()
     lines = [played.get(name) or old.get(row.title) or _line(row, "", "not played") for name, row in ROWS.items()]
     PAGE.write_text(_HEAD + "".join(lines) + _TAIL, encoding="utf-8")
-    if any("FAILED" in line for line in lines):
-        sys.exit(1)
 
 
 def _play(row: Row) -> str:
     environ = {**os.environ, **_peers([name for name in row.peers if name])}
-    command = [sys.executable, "-m", "pytest", "-q", "-m", "peer or not peer", "-p", "no:cacheprovider", *row.tests]
+    patient = ["-p", "no:cacheprovider", f"--timeout={SECONDS}", "-m", "peer or not peer"]
+    command = [sys.executable, "-m", "pytest", "-q", *patient, *row.tests]
     done = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, timeout=SECONDS, check=False)
     counts = {word: int(number) for number, word in re.findall(r"(\d+) (passed|failed|skipped|error)", done.stdout)}
     ran = counts.get("passed", 0)

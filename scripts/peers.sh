@@ -35,7 +35,7 @@ verl         AGENTENVS_PEER_VERL         -e . torch==2.13.0 verl==0.9.1 faiss-cp
 nemo-gym     AGENTENVS_PEER_NEMO_GYM     python3.12 -e . nemo-gym==0.4.0
 '
 
-[ $# -gt 0 ] || set -- openenv openenv-core openreward mcp verifiers inspect clients
+[ $# -gt 0 ] || set -- openenv openenv-core openreward mcp verifiers verifiers-03 inspect clients
 mkdir -p "$folder"
 folder=$(cd "$folder" && pwd)
 
