@@ -29,6 +29,7 @@ from agentenvs.cli import (
     serving,
     starting,
     topping,
+    training,
     wrapping,
 )
 from agentenvs.core.errors import ConfigError, EpisodeError, UserError
@@ -55,6 +56,7 @@ _GROUPS = (
     comparing,
     collecting,
     indexing,
+    training,
     checking,
     calibrating,
     conforming,

@@ -57,8 +57,6 @@ def train(config: TrainConfig, folder: Path, *, tell: Tell | None = None) -> Pat
     disjoint(config)
     if (folder / "config.json").exists():
         raise ConfigError(f"{folder} has a run", fix="resume it, or name another folder")
-    folder.mkdir(parents=True, exist_ok=True)
-    _write(folder / "config.json", json.dumps(config.to_json(), indent=2))
     return _Run(config, folder, tell or _silent).begin()
 
 
@@ -98,8 +96,10 @@ class _Run:
         self.config, self.folder, self.tell = config, folder, tell
 
     def begin(self) -> Path:
-        parts = self._open()
+        parts = self._open()  # what makes no sense is said before anything is written
         try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            _write(self.folder / "config.json", json.dumps(self.config.to_json(), indent=2))
             self._clone(parts)
             return self._loop(parts)
         finally:
@@ -144,7 +144,6 @@ class _Run:
             tokenizer = models.tokenizer(saved)
         else:
             tokenizer = train_tokenizer(_said(config, worlds), config.model.vocabulary)
-            tokenizer.save_pretrained(saved)
         return tokenizer, models.build(config.shape, len(tokenizer), config.seed)
 
     @staticmethod
@@ -230,6 +229,7 @@ class _Run:
     def _save(self, parts: _Parts) -> None:
         """Write a checkpoint beside its place, and rename it; then drop the oldest."""
         trainer = parts.trainer
+        parts.tokenizer.save_pretrained(self.folder / "tokenizer")
         place = self.folder / "checkpoints" / f"step-{trainer.number}"
         draft = place.with_name(f".{place.name}.{os.getpid()}")
         shutil.rmtree(draft, ignore_errors=True)

@@ -51,6 +51,11 @@ def blocks(page: Path) -> list[Block]:
     return found
 
 
+def needs(page: Path) -> list[str]:
+    """Return the packages of extras that a page says its blocks need: ``<!-- needs: torch -->``."""
+    return re.findall(r"^<!-- needs: (\w+) -->$", page.read_text(encoding="utf-8"), re.MULTILINE)
+
+
 def _reason(rest: list[str]) -> str | None:
     following = next((line.strip() for line in rest if line.strip()), "")
     match = _NOT_RUN.fullmatch(following)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.blocks import Block, blocks
+from tests.docs.blocks import Block, blocks, needs
 
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = ("", "servers/", "scenarios/", "scoring/", "benchmarks/", "docs/**/")
@@ -38,6 +38,8 @@ def _run_in(folder: Path, steps: Iterable[Block]) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=IDS)
 def test_examples_run(page: Path, tmp_path: Path) -> None:
+    for package in needs(page):
+        pytest.importorskip(package, reason=f"{page.name} needs {package}, of an extra")
     _run_in(tmp_path, [block for block in blocks(page) if block.reason is None and not block.needs_setup])
 
 
