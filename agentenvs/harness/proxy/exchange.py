@@ -110,7 +110,7 @@ class Exchange:
             if not self._body.get("stream"):
                 await self._whole(backend, answer)
             elif self._api.name == "chat":
-                await self._translated(backend, answer)
+                await self._streamed(backend, answer)
             else:
                 await self._passed(backend, answer)
         except BackendError as error:
@@ -133,6 +133,16 @@ class Exchange:
         form = self._dialect.reply(name_calls(reply, self._request), self._body)
         self._remember(form.get("id"), reply)
         await answer.whole(200, form)
+
+    async def _streamed(self, backend: Backend, answer: Answer) -> None:
+        """Stream; without its usage where the endpoint does not know how that is asked for."""
+        try:
+            await self._translated(backend, answer)
+        except BackendError as error:
+            if answer.begun or error.status not in (400, 422) or "stream_options" not in error.message:
+                raise
+            self._request = {name: value for name, value in self._request.items() if name != "stream_options"}
+            await self._translated(backend, answer)
 
     async def _translated(self, backend: Backend, answer: Answer) -> None:
         stream, gathered, done = self._stream, Gathered(), False

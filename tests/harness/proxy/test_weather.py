@@ -116,6 +116,14 @@ def test_an_endpoint_without_streams_is_streamed_all_the_same():
     assert chat[0]["choices"][0]["delta"]["content"] == "Hello."
 
 
+def test_an_endpoint_that_cannot_tell_the_usage_of_a_stream_is_not_asked_for_it():
+    refusal = (400, {}, b'{"error": {"message": "unknown field: stream_options"}}')
+    with proxied(refusal, streams(*SPOKEN, DONE)) as (endpoint, proxy, account):
+        assert "message_stop" in ask(proxy, account, "messages", stream=True).text
+        assert ["stream_options" in request for request in endpoint.requests] == [True, False]
+        assert (account.usage()["tokens_in"], account.metrics()["model_errors"]) == (None, 0)
+
+
 def test_a_stream_cut_anywhere_is_the_same():
     data = b"".join([*SPOKEN, b": ping\r\n\r\n", chunk(None, usage=USAGE), DONE]).replace(b"\n\n", b"\r\n\r\n")
     one_by_one = streams(*(data[place : place + 1] for place in range(len(data))))

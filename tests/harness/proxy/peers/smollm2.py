@@ -5,6 +5,7 @@ those there are as the model finds them likely, and each text it needs is the li
 token ids and log-probabilities. What a prompt shares with an earlier one is not computed again.
 """
 
+import copy
 import importlib.util
 import json
 import sys
@@ -77,21 +78,15 @@ class Speaker:
 
 
 def take(prompt: list[int]) -> tuple[list[int], DynamicCache]:
-    """Return the longest beginning of a prompt that was read before, and what was made of it."""
-    best, length = None, 0
-    for entry in KEPT:
-        shared = next(
-            (place for place, pair in enumerate(zip(entry[0], prompt, strict=False)) if pair[0] != pair[1]), None
-        )
-        shared = min(len(entry[0]), len(prompt) - 1) if shared is None else shared
-        if shared > length:
-            best, length = entry, shared
-    if best is None:
+    """Return the longest beginning of a prompt that was read before, and a copy of what was made of it."""
+    shared = [min(len(commonprefix([known, prompt])), len(prompt) - 1) for known, _ in KEPT]
+    if not shared or not max(shared):
         return [], DynamicCache()
-    KEPT.remove(best)
-    if length < len(best[0]):
-        best[1].crop(length - len(best[0]))  # negative: how many to forget
-    return best[0][:length], best[1]
+    known, cache = KEPT[shared.index(max(shared))]
+    cache = copy.deepcopy(cache)
+    if max(shared) < len(known):
+        cache.crop(max(shared) - len(known))  # negative: how many to forget
+    return known[: max(shared)], cache
 
 
 def prompt_of(body: dict) -> list[int]:
@@ -135,7 +130,7 @@ def answer(body: dict) -> dict:
     else:
         message, finish = {"role": "assistant", "content": speaker.speak(most)}, "stop"
     KEPT.append((speaker.seen, speaker.cache))
-    del KEPT[:-4]
+    del KEPT[:-6]
     words = [
         {"token": TOKENS.decode([token]), "logprob": value, "bytes": None, "top_logprobs": []}
         for token, value in zip(speaker.said, speaker.logprobs, strict=True)
