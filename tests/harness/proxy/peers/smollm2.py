@@ -11,6 +11,7 @@ import json
 import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from os.path import commonprefix
 from pathlib import Path
 
 import torch
