@@ -11,7 +11,6 @@ import json
 import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from os.path import commonprefix
 from pathlib import Path
 
 import torch
@@ -78,9 +77,15 @@ class Speaker:
         return TOKENS.decode(self.said[begun:]).strip()
 
 
+def same(one: list[int], other: list[int]) -> int:
+    """Return how many tokens both begin with."""
+    places = (place for place, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1])
+    return next(places, min(len(one), len(other)))
+
+
 def take(prompt: list[int]) -> tuple[list[int], DynamicCache]:
     """Return the longest beginning of a prompt that was read before, and a copy of what was made of it."""
-    shared = [min(len(commonprefix([known, prompt])), len(prompt) - 1) for known, _ in KEPT]
+    shared = [same(known, prompt[:-1]) for known, _ in KEPT]
     if not shared or not max(shared):
         return [], DynamicCache()
     known, cache = KEPT[shared.index(max(shared))]
