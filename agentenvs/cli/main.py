@@ -12,6 +12,7 @@ import typer
 from agentenvs._version import __version__
 from agentenvs.cli import (
     arguments,
+    auditing,
     calibrating,
     checking,
     collecting,
@@ -60,6 +61,7 @@ _GROUPS = (
     checking,
     calibrating,
     conforming,
+    auditing,
     preparing,
     serving,
     topping,
