@@ -142,7 +142,7 @@ def _mutated(
         f"{tally.by_promises} by what is promised alone; {len(tally.equivalent)} more change no verdict"
     )
     said += f"; {len(mutants)} drawn of {whole}" if whole > len(mutants) else ""
-    said += f"; not noticed: {'; '.join(mutant.label for mutant in tally.survivors[:5])}" if tally.survivors else ""
+    said += f"; not noticed: {'; '.join(mutant.label for mutant in tally.survivors[:40])}" if tally.survivors else ""
     row = Row(name, _MUTANTS, "held" if share >= WANTED else "breach", said, WANTED, share, episodes=len(mutants))
     return opened(row, theatre.said.open[name]) if name in theatre.said.open else row
 
@@ -185,7 +185,7 @@ def _noticed(cls: type[Any], mutant: Mutant, items: Sequence[Item]) -> int | Non
 
 def _promises(theatre: Theatre) -> list[Judged]:
     """Return outcomes of which the worth is promised: solutions, and hacks that must earn nothing."""
-    return [judged for judged in theatre.judged.values() if judged.who == "oracle" or judged.who.startswith("-")][:200]
+    return [judged for judged in theatre.judged.values() if judged.who == "oracle" or judged.who.startswith("-")][:60]
 
 
 def _breaks(cls: type[Any], mutant: Mutant, promises: Sequence[Judged], relations: Sequence[Relation]) -> bool:
@@ -200,7 +200,7 @@ def _breaks(cls: type[Any], mutant: Mutant, promises: Sequence[Judged], relation
             return any(
                 _broken(relation, before, after)
                 for relation in relations
-                for judged in promises[:40]
+                for judged in promises[:10]
                 for before, after, _ in _pairs(cls, judged, relation)
             )
     except Exception:  # noqa: BLE001 - boundary: a mutant may fail in any way, which is seen
@@ -238,12 +238,11 @@ def battery(theatre: Theatre, cls: type[Any], most: int) -> list[Item]:
 
 
 def _outcomes(theatre: Theatre, judged: Sequence[Judged], most: int) -> Iterator[tuple[Any, Facts, Ending]]:
-    for item in judged[: most // 3]:
+    for item in judged[: most // 5]:
         yield item.scenario, item.facts, item.ending
-    picked = [*judged[: most // 40], *judged[most // 40 :: max(len(judged) * 20 // most, 1)]]
+    picked = [*judged[: most // 100], *judged[most // 100 :: max(len(judged) * 50 // most, 1)]]
     scenarios = list({item.scenario.digest: item.scenario for item in judged}.values())
-    streams = theatre.stream("battery")
-    sources = [_damages(item, scenarios, streams.below(1 << 30)) for item in picked]
+    sources = [_damages(theatre, item, scenarios, number) for number, item in enumerate(picked)]
     sources += [_more(theatre, scenario, part) for scenario in scenarios for part in range(_SHARE)]
     while sources:  # one of each in turn, so that a short battery has something of all
         for source in list(sources):
@@ -254,7 +253,7 @@ def _outcomes(theatre: Theatre, judged: Sequence[Judged], most: int) -> Iterator
                 sources.remove(source)
 
 
-_SHARE = 3
+_SHARE = 8
 """Outcomes that the environment names for a task, for each that is a damaged one."""
 
 
@@ -267,13 +266,15 @@ def _more(theatre: Theatre, scenario: Any, part: int) -> Iterator[tuple[Any, Fac
     yield from ((other, changed, "terminated") for other, changed in made[part::_SHARE])
 
 
-def _damages(item: Judged, scenarios: Sequence[Any], seed: int) -> Iterator[tuple[Any, Facts, Ending]]:
-    for ending in ENDINGS:
-        yield item.scenario, item.facts, ending
-    for facts in damaged_facts(item.facts):
-        yield item.scenario, facts, item.ending
-    for number in range(min(len(scenarios), 4)):
-        yield scenarios[(seed + number) % len(scenarios)], item.facts, item.ending
+def _damages(
+    theatre: Theatre, item: Judged, scenarios: Sequence[Any], number: int
+) -> Iterator[tuple[Any, Facts, Ending]]:
+    """Yield an outcome at other endings, in other tasks, and with other facts, in a mixed order."""
+    made: list[tuple[Any, Facts, Ending]] = [(item.scenario, facts, item.ending) for facts in damaged_facts(item.facts)]
+    made += [(item.scenario, item.facts, ending) for ending in ENDINGS]
+    made += [(other, item.facts, item.ending) for other in scenarios[:6]]
+    theatre.stream(f"battery/{number}").shuffle(made)
+    yield from made
 
 
 def damaged_facts(facts: Facts) -> Iterator[dict[str, JSON]]:

@@ -41,8 +41,8 @@ class Size:
     """Of the battery that mutants are tried with."""
 
 
-QUICK = Size(episodes=12, own=4, anchored=10, mutants=150, outcomes=1_200)
-FULL = Size(episodes=48, own=24, anchored=500, mutants=100_000, outcomes=6_000)
+QUICK = Size(episodes=12, own=4, anchored=6, mutants=150, outcomes=2_500)
+FULL = Size(episodes=48, own=24, anchored=500, mutants=100_000, outcomes=12_000)
 
 
 def audit_env(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice
 from typing import Any, Final
 
 from agentenvs.core.canon import JSON
-from agentenvs_scenarios.household.model import Scenario, Thing
+from agentenvs_scenarios.household.model import TASK_TYPES, Scenario, Thing
 from agentenvs_scoring.audits import Audit, Facts, Relation
 
 _STATES: Final = ("clean", "hot", "cool")
@@ -60,7 +61,18 @@ def outcomes(scenario: Scenario, facts: Facts) -> Iterator[tuple[Scenario, Facts
         ends += [[held], *_lit(held, [*lamps, *(other.name for other in unable)], [*targets, *elsewhere])]
     ends += [[[1, 2, 3]], [["x", "in"]], [[["x"], "in", "y"]], ["abc"], [{"a": 1, "b": 2, "c": 3}]]
     for end in ends:
-        yield scenario, {**facts, "evidence": end}
+        for asked in _asked(scenario):
+            yield asked, {**facts, "evidence": end}
+        yield scenario, {**facts, "evidence": end, "turns": 1}
+
+
+def _asked(scenario: Scenario) -> Iterator[Scenario]:
+    """Yield the scenario, and others: with no target in the room, with objects that cannot be treated, of other kinds."""
+    yield scenario
+    yield replace(scenario, goal=replace(scenario.goal, target="nowhere"))
+    yield replace(scenario, things=tuple(replace(thing, flags=thing.flags[:1]) for thing in scenario.things))
+    for task in TASK_TYPES:
+        yield replace(scenario, goal=replace(scenario.goal, task=task))
 
 
 def _treated(thing: Thing) -> list[JSON]:
@@ -85,4 +97,8 @@ AUDIT: Final = Audit(
         Relation("other-things", "what happened to objects that nobody asked for is worth nothing", _of_other_things),
     ),
     outcomes=outcomes,
+    equivalent={
+        "agentenvs_scoring.household:_goal_things: '' -> '~' #2": "the state of a goal without one is not looked at here",
+        "agentenvs_scoring.household:_two: 0 -> -1": "where no target is, neither 0 nor -1 is one or two",
+    },
 )

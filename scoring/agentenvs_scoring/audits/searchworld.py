@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Final
 
 from agentenvs.core.canon import JSON
@@ -50,6 +51,13 @@ def _opened_order(_: Scenario, facts: Facts) -> Iterator[Facts]:
 
 def outcomes(scenario: Scenario, facts: Facts) -> Iterator[tuple[Scenario, Facts]]:
     """Yield answers of every kind, under both rules, with and without the gate and the evidence."""
+    plain = replace(scenario, question=replace(scenario.question, supports=(), answers=scenario.question.answers[:1]))
+    two = replace(scenario, question=replace(scenario.question, answers=(*scenario.question.answers, ("wrong", "wronger"))))
+    for asked in (scenario, plain, two, replace(scenario, question=replace(scenario.question, answers=()))):
+        yield from ((asked, found) for found in _given(asked, facts))
+
+
+def _given(scenario: Scenario, facts: Facts) -> Iterator[Facts]:
     answers = [list(spellings) for spellings in scenario.question.answers]
     usual = [spellings[0] for spellings in answers]
     supports = list(scenario.question.supports)
@@ -61,9 +69,11 @@ def outcomes(scenario: Scenario, facts: Facts) -> Iterator[tuple[Scenario, Facts
         for rule, gate in (("exact", False), ("f1", False), ("exact", True), ("f1", True), ("f1", "yes")):
             for opened in (supports, supports[:-1], [*supports, "another"], [], [[], 7, *supports]):
                 asked = {**facts, "answer": answer, "rule": rule, "gate": gate, "opened": opened}
-                yield scenario, {**asked, "seen": [True, False, 1][: len(answer)]}
-                if not answer:
-                    yield scenario, {**asked, "seen": []}
+                yield {**asked, "seen": [True, False, 1][: len(answer)]}
+    for odd in (None, 7, "abc", {"a": 1}, [None, True]):
+        asked = {**facts, "answer": usual, "opened": supports}
+        yield from ({**asked, "opened": odd}, {**asked, "seen": odd}, {**asked, "answer": odd}, {**asked, "turns": odd})
+    yield from ({**facts, "answer": usual, "turns": turns} for turns in (0, 1, -1, True, 1.5))
 
 
 def _meaning(action: JSON) -> JSON:
@@ -85,4 +95,9 @@ AUDIT: Final = Audit(
     ),
     outcomes=outcomes,
     meaning=_meaning,
+    equivalent={
+        "agentenvs_scoring.searchworld:_Match.f1: self.given > MOST_PAID or not self.right -> self.given > MOST_PAID": (
+            "with none right the mean is 0 as well, and its denominator is not 0 here"
+        ),
+    },
 )
