@@ -11,7 +11,7 @@ DATA ?= $(ALFWORLD_DATA)
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench faults soak determinism adapters format clean
+.PHONY: help demo test lint bench faults soak determinism audit adapters format clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -46,6 +46,9 @@ soak: $(VENV)/.stamp  ## load a server for half an hour: is its memory flat, doe
 
 determinism: $(VENV)/.stamp  ## check golden digests on every Python 3.11-3.13 here and under other hash seeds
 	$(BIN)/python scripts/determinism.py
+
+audit: $(VENV)/.stamp  ## audit the rewards of all worlds at full size: hacks, anchors, mutants of the score
+	@for env in household webshop searchworld; do $(BIN)/agentenvs audit $$env $(ARGS) || exit 1; done
 
 adapters: $(VENV)/.stamp  ## play every plug with the software it is for, and write docs/plugs/README.md
 	$(BIN)/python scripts/adapters.py $(ARGS)

@@ -26,8 +26,10 @@ from agentenvs.core.task import SECRET, Scenario, Task, TaskRef
 from agentenvs.core.trace import Fact
 from agentenvs.core.turn import Outcome, StepResult, TraceParts
 from agentenvs.core.verdict import Ending, Verdict
+from agentenvs_scoring.audits import Audit, Relation
+from agentenvs_scoring.probes import Probe
 
-API_VERSION = "1.1"
+API_VERSION = "1.2"
 
 __all__ = [
     "API_VERSION",
@@ -35,6 +37,7 @@ __all__ = [
     "SECRET",
     "Action",
     "AgentEnvsError",
+    "Audit",
     "Calls",
     "Capabilities",
     "ConfigError",
@@ -57,6 +60,8 @@ __all__ = [
     "Outcome",
     "Policy",
     "Privileged",
+    "Probe",
+    "Relation",
     "Scenario",
     "Script",
     "SplitError",

@@ -1,7 +1,7 @@
 """Whether the address of a task, which every player is told, says what solves it or how hard it is.
 
-Two forms of it are looked for: solutions that come back with a period, and lengths of solutions that grow with the index.
-Both are looked for in consecutive tasks of one split.
+Two forms of it are looked for, in consecutive tasks of one split: solutions that come back with a period, and lengths
+of solutions that grow with the index.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _periodic(solutions: Sequence[tuple[str, ...]]) -> str:
 
 
 def _growing(lengths: Sequence[int]) -> str:
-    """Return in words that lengths follow the index; empty where they do not (Spearman's rank correlation, ties shared)."""
+    """Return in words that lengths follow the index, by Spearman's rank correlation; empty where they do not."""
     if len(set(lengths)) < 4:
         return ""
     ranks = [sum(other < value for other in lengths) + (lengths.count(value) - 1) / 2 for value in lengths]

@@ -1,8 +1,8 @@
 """The anchors: players whose reward is known beforehand stay in their bands.
 
-A world of the suite has a score card with what each anchor reached on a panel; here its first tasks are played again, or
-all of them. Another world has the bands that any must have: the oracle at the top of the range, doing nothing at 0, and
-chance below the luck it says.
+A world of the suite has a score card with what each anchor reached on a panel; here some of its tasks are played again,
+or all of them. Another world has the bands that any must have: the oracle at the top of the range, doing nothing at 0,
+and chance below the luck it says.
 """
 
 from __future__ import annotations
@@ -120,5 +120,3 @@ def _band(theatre: Theatre, band: Band, most: int) -> Row:
 def _take(theatre: Theatre, player: str, ref: TaskRef, options: dict[str, Any]) -> Take:
     policy = resolve(player, theatre.spec)()
     return theatre.play(policy, ref, who=f"anchor {player}", **{**wanted_options(policy, theatre.spec), **options})
-
-

@@ -1,4 +1,4 @@
-"""What the conformance check looks at and an audit must not go without: secrets, records, what is paid after the end."""
+"""What the check looks at and an audit must not go without: secrets, records, what is paid after the end."""
 
 from __future__ import annotations
 

@@ -225,7 +225,7 @@ def _placed(node: Any, line: int) -> Any:
     """Give a fresh node and what is new in it a place, as the compiler wants one."""
     for part in ast.walk(node):
         if isinstance(part, ast.expr | ast.stmt | ast.excepthandler | ast.keyword) and not hasattr(part, "lineno"):
-            part.lineno, part.col_offset, part.end_lineno, part.end_col_offset = line, 0, line, 0  # type: ignore[attr-defined]
+            part.lineno, part.col_offset, part.end_lineno, part.end_col_offset = line, 0, line, 0
     return node
 
 

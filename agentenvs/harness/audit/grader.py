@@ -57,7 +57,9 @@ class Tally:
         return self.noticed + len(self.survivors)
 
 
-def rows(theatre: Theatre, *, mutants: int, outcomes: int, progress: Callable[[], None] = lambda: None) -> Iterator[Row]:
+def rows(
+    theatre: Theatre, *, mutants: int, outcomes: int, progress: Callable[[], None] = lambda: None
+) -> Iterator[Row]:
     """Yield the rows on the score.
 
     Args:
@@ -121,9 +123,7 @@ def _broken(relation: Relation, before: Verdict, after: Verdict) -> bool:
 # ---- mutants -------------------------------------------------------------------------------------------------------
 
 
-def _mutated(
-    theatre: Theatre, cls: type[Any], most: int, outcomes: int, progress: Callable[[], None]
-) -> Row:
+def _mutated(theatre: Theatre, cls: type[Any], most: int, outcomes: int, progress: Callable[[], None]) -> Row:
     name = "grader.mutants"
     entry, modules = scope_of(cls, theatre.said.graders)
     mutants = list(Sources(entry, modules).mutants())
@@ -142,7 +142,7 @@ def _mutated(
         f"{tally.by_promises} by what is promised alone; {len(tally.equivalent)} more change no verdict"
     )
     said += f"; {len(mutants)} drawn of {whole}" if whole > len(mutants) else ""
-    said += f"; not noticed: {'; '.join(mutant.label for mutant in tally.survivors[:40])}" if tally.survivors else ""
+    said += f"; not noticed: {'; '.join(mutant.label for mutant in tally.survivors[:5])}" if tally.survivors else ""
     row = Row(name, _MUTANTS, "held" if share >= WANTED else "breach", said, WANTED, share, episodes=len(mutants))
     return opened(row, theatre.said.open[name]) if name in theatre.said.open else row
 
@@ -243,7 +243,9 @@ def _outcomes(theatre: Theatre, judged: Sequence[Judged], most: int) -> Iterator
     picked = [*judged[: most // 100], *judged[most // 100 :: max(len(judged) * 50 // most, 1)]]
     scenarios = list({item.scenario.digest: item.scenario for item in judged}.values())
     sources = [_damages(theatre, item, scenarios, number) for number, item in enumerate(picked)]
-    sources += [_more(theatre, scenario, part) for scenario in scenarios for part in range(_SHARE)]
+    for scenario in scenarios[:_TASKS]:
+        made = _more(theatre, scenario)
+        sources += [iter(made[part::_SHARE]) for part in range(_SHARE)]
     while sources:  # one of each in turn, so that a short battery has something of all
         for source in list(sources):
             for outcome in source:
@@ -257,21 +259,25 @@ _SHARE = 8
 """Outcomes that the environment names for a task, for each that is a damaged one."""
 
 
-def _more(theatre: Theatre, scenario: Any, part: int) -> Iterator[tuple[Any, Facts, Ending]]:
-    """Yield the outcomes that the environment itself names, in a mixed order."""
+_TASKS = 24
+"""Tasks for which the environment's own outcomes are made."""
+
+
+def _more(theatre: Theatre, scenario: Any) -> list[tuple[Any, Facts, Ending]]:
+    """Return the outcomes that the environment itself names for a task, in a mixed order."""
     make = theatre.said.outcomes
-    facts = next(item.facts for item in theatre.judged.values() if item.scenario is scenario)
+    facts = next(item.facts for item in theatre.judged.values() if item.scenario.digest == scenario.digest)
     made = list(make(scenario, facts)) if make is not None else []
     theatre.stream(f"outcomes/{scenario.digest}").shuffle(made)
-    yield from ((other, changed, "terminated") for other, changed in made[part::_SHARE])
+    return [(other, changed, "terminated") for other, changed in made]
 
 
 def _damages(
     theatre: Theatre, item: Judged, scenarios: Sequence[Any], number: int
 ) -> Iterator[tuple[Any, Facts, Ending]]:
-    """Yield an outcome at other endings, in other tasks, and with other facts, in a mixed order."""
+    """Yield an outcome at every ending, then in other tasks and with other facts in a mixed order."""
+    yield from ((item.scenario, item.facts, ending) for ending in ENDINGS)
     made: list[tuple[Any, Facts, Ending]] = [(item.scenario, facts, item.ending) for facts in damaged_facts(item.facts)]
-    made += [(item.scenario, item.facts, ending) for ending in ENDINGS]
     made += [(other, item.facts, item.ending) for other in scenarios[:6]]
     theatre.stream(f"battery/{number}").shuffle(made)
     yield from made

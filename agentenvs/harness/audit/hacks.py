@@ -131,5 +131,3 @@ def _note(takes: Sequence[Take]) -> str:
 def _raised(takes: Sequence[Take]) -> str:
     failed = [take for take in takes if take.raised]
     return f"; the environment raised in {len(failed)}: {failed[0].raised}" if failed else ""
-
-

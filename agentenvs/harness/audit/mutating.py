@@ -2,8 +2,9 @@
 
 Which functions are a score is found from ``rejudge``: all that it reaches by name in the modules of the score. Each
 mutant is one change of one node of the syntax tree (R. DeMillo, R. Lipton and F. Sayward, "Hints on Test Data
-Selection", 1978): a comparison, a constant, a Boolean operator, a condition, a branch, a part of what is returned, least
-for most. The tree is compiled and the function given the new code in place, so that all who call it call the mutant.
+Selection", 1978): a comparison, a constant, a Boolean operator, a condition, a branch, a part of what is returned,
+least for most. The tree is compiled and the function given the new code in place, so that all who call it call the
+mutant.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import contextlib
 import inspect
 import sys
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -182,7 +183,8 @@ class Sources:
     def _of_constants(self) -> Iterator[Mutant]:
         for module, name in self._constants:
             for statement in self._tree(module).body:
-                if _assigned(statement) == name and getattr(statement, "value", None) is not None:
+                value = getattr(statement, "value", None)
+                if _assigned(statement) == name and value is not None and not _is_data(value):
                     for change in changes.of_value(statement):
                         label = f"{module}:{name}: {change.label}"
                         planted = self._setter(module, name, statement, change)
@@ -214,6 +216,14 @@ class Sources:
     def _forget(self) -> None:
         for cached in self._cached:
             cached.cache_clear()
+
+
+_DATA = 24
+"""Constants from which on a table is data, whose every entry nobody can be asked to try, and no logic."""
+
+
+def _is_data(value: ast.expr) -> bool:
+    return sum(isinstance(node, ast.Constant) for node in ast.walk(value)) > _DATA
 
 
 def _ticker() -> Callable[[], None]:
@@ -279,7 +289,7 @@ def _assigned(statement: ast.stmt) -> str | None:
     return target.id if isinstance(target, ast.Name) else None
 
 
-def scope_of(cls: type[Any], more: Mapping[str, Any] | tuple[str, ...] = ()) -> tuple[Any, tuple[str, ...]]:
+def scope_of(cls: Any, more: tuple[str, ...] = ()) -> tuple[Any, tuple[str, ...]]:
     """Return where the score of a class begins, and the modules it stands in.
 
     A class that :func:`~agentenvs.core.simple.world` made is scored by the method ``score`` of the class it was put on;
@@ -289,16 +299,19 @@ def scope_of(cls: type[Any], more: Mapping[str, Any] | tuple[str, ...] = ()) -> 
         cls: A class of environments.
         more: Modules to look into beyond the packages of class and scoring.
     """
-    plain = getattr(cls, "plain", None)
-    entry: Any = plain.score if inspect.isclass(plain) else cls.__dict__.get("rejudge") or cls.rejudge
+    plain: Any = getattr(cls, "plain", None)
+    entry: Any = cls.rejudge if plain is None else plain.score
     home = cls.__module__.partition(".")[0]
-    own = [name for name in sorted(sys.modules) if name == cls.__module__ or name.startswith(f"{home}.")]
-    suite = home == "agentenvs" and cls.__module__.startswith("agentenvs.envs.")
-    if suite or home == "agentenvs":
-        own = [name for name in sorted(sys.modules) if _is_score(name)]
+    known = sorted(sys.modules)
+    if home == "agentenvs":
+        own = [name for name in known if _is_score(name)]
+    else:
+        own = [name for name in known if name == cls.__module__ or name.startswith(f"{home}.")]
     return entry, tuple(dict.fromkeys([*own, *more]))
 
 
 def _is_score(name: str) -> bool:
     parts = name.split(".")
-    return parts[0] == "agentenvs_scoring" and len(parts) == 2 and parts[1] not in ("stats", "audits", "probes", "cards")
+    return (
+        parts[0] == "agentenvs_scoring" and len(parts) == 2 and parts[1] not in ("stats", "audits", "probes", "cards")
+    )

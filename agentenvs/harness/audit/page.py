@@ -40,7 +40,8 @@ def page(report: Report) -> str:
 
 def _section(theme: str, rows: list[Row]) -> str:
     head = "".join(f"<th>{name}</th>" for name in ("row", "verdict", "ceiling", "earned", "episodes", "evidence"))
-    return f"<h2>{escape(theme)}</h2><table><thead><tr>{head}</tr></thead><tbody>{''.join(map(_line, rows))}</tbody></table>"
+    body = "".join(map(_line, rows))
+    return f"<h2>{escape(theme)}</h2><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def _line(row: Row) -> str:
@@ -48,7 +49,7 @@ def _line(row: Row) -> str:
         f'<tr class="{row.verdict}"><td class="row">{escape(row.name)}</td>'
         f'<td><span class="verdict {row.verdict}">{row.verdict}</span></td>'
         f'<td class="number">{number(row.ceiling)}</td><td class="number">{escape(earned(row))}</td>'
-        f'<td class="number">{row.episodes or "–"}</td>'
+        f'<td class="number">{row.episodes or "-"}</td>'
         f'<td>{escape(_printable(row.evidence))}<div class="tries">{escape(row.tries)}</div></td></tr>'
     )
 

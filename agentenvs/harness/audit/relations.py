@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from agentenvs.core.canon import canonical
@@ -70,9 +71,7 @@ def _row(theatre: Theatre, law: Law) -> Row:
 
 def _plain(theatre: Theatre, ref: TaskRef) -> float:
     """Return what a task's solution earns."""
-    return theatre.subject.once(
-        ("plain", ref), lambda: theatre.act(theatre.solution(ref), ref, who="oracle").earned
-    )
+    return theatre.subject.once(("plain", ref), lambda: theatre.act(theatre.solution(ref), ref, who="oracle").earned)
 
 
 def _padding(theatre: Theatre, ref: TaskRef) -> Iterator[tuple[float, Take]]:
@@ -117,15 +116,29 @@ def _undone(theatre: Theatre, ref: TaskRef) -> Iterator[tuple[float, Take]]:
     solution repeats is left out.
     """
     solution = [canonical(action) for action in theatre.solution(ref)]
-    pairs = list(zip(solution, solution[1:], strict=False))
+    pairs = list(pairwise(solution))
     candidates = _candidates(theatre, ref)[:8]
     for one in candidates:
-        for other in candidates:
+        for other in [*_opened(theatre, ref, one), *candidates]:
             if one == other or pairs.count((canonical(one), canonical(other))) > 1:
                 continue
             if _undoes(theatre, ref, one, other):
                 allowed = max(theatre.act(begun, ref).earned for begun in ([one], [one, other], [one, other, one]))
                 yield allowed, theatre.act([one, other] * (_limit(theatre) // 2), ref)
+
+
+def _opened(theatre: Theatre, ref: TaskRef, action: Any) -> list[Any]:
+    """Return what may be done after an action and could not be done before it, as far as legal actions are listed."""
+    env = theatre.env()
+    legal = getattr(env, "admissible", lambda: None)
+    try:
+        env.reset(ref)
+        before = legal() or ()
+        if env.step(action).info.get("invalid"):
+            return []
+        return [command for command in legal() or () if command not in before][:4]
+    except Exception:  # noqa: BLE001 - boundary: what is audited may raise anything, and other rows tell
+        return []
 
 
 def _undoes(theatre: Theatre, ref: TaskRef, one: Any, other: Any) -> bool:
@@ -144,7 +157,7 @@ def _undoes(theatre: Theatre, ref: TaskRef, one: Any, other: Any) -> bool:
         return False
     if before is not None and before == listed[1] and listed[0] != listed[1]:
         return True
-    return seen[0] == seen[2] and seen[1] == seen[3] and seen[0] != seen[1]
+    return bool(seen[0] == seen[2] and seen[1] == seen[3] and seen[0] != seen[1])
 
 
 def _candidates(theatre: Theatre, ref: TaskRef) -> list[Any]:
@@ -202,13 +215,13 @@ def _backwards(theatre: Theatre, ref: TaskRef) -> Iterator[tuple[float, Take]]:
 
 
 def _superset(theatre: Theatre, ref: TaskRef) -> Iterator[tuple[float, Take]]:
-    """Put into each list of a solution also what is wrong, or the same again: it earns no more."""
+    """Put into each list of a solution also what is wrong, which must cost, or the same again, which earns no more."""
     solution, plain = theatre.solution(ref), _plain(theatre, ref)
     others = [other.solution for place, other in theatre.openings() if place != ref]
-    for change in (_with_others(others), _with_itself):
+    for change, allowed in ((_with_others(others), plain - 2 * SLACK), (_with_itself, plain)):
         changed = [change(action) for action in solution]
         if changed != list(solution):
-            yield plain, theatre.act(changed, ref)
+            yield allowed, theatre.act(changed, ref)
 
 
 def _with_others(others: Sequence[tuple[Any, ...]]) -> Callable[[Any], Any]:
@@ -222,7 +235,9 @@ def _with_others(others: Sequence[tuple[Any, ...]]) -> Callable[[Any], Any]:
     ]
 
     def changed(action: Any) -> Any:
-        return _lists(action, lambda value: [*value, *[item for listed in lists for item in listed if item not in value]])
+        return _lists(
+            action, lambda value: [*value, *[item for listed in lists for item in listed if item not in value]]
+        )
 
     return changed
 
@@ -248,7 +263,9 @@ LAWS: tuple[Law, ...] = (
     Law("undo-loop", "a thing done and undone over and over earns no more than one round", _undone),
     Law("more-turns", "with one turn too few a solution does not win; with more turns it earns no more", _late),
     Law("limit-binds", "an episode is over at its limit", _bound),
-    Law("lists", "a list of a solution with more in it, or everything twice, earns no more", _superset),
+    Law(
+        "lists", "a list of a solution with wrong things in it earns less; one with everything twice no more", _superset
+    ),
     Law("order", "the steps of a solution in another order do not win", _backwards),
 )
 """All of them."""

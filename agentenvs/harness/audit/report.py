@@ -42,7 +42,7 @@ class Report:
     @property
     def counts(self) -> Mapping[str, int]:
         """Number of rows by verdict."""
-        found = Counter(row.verdict for row in self.rows)
+        found = Counter[str](row.verdict for row in self.rows)
         return {verdict: found[verdict] for verdict in VERDICTS}
 
     def row(self, name: str) -> Row:
@@ -104,7 +104,7 @@ def _names(names: list[str]) -> str:
 
 def number(value: float | None) -> str:
     """Return a number for the table; a dash for none."""
-    return "–" if value is None else f"{value:.3g}"
+    return "-" if value is None else f"{value:.3g}"
 
 
 def earned(row: Row) -> str:

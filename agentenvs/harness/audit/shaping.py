@@ -1,8 +1,8 @@
 """Shaping and step rewards: a potential telescopes, and no loop earns.
 
 Where an environment pays the difference of a potential on request (the option ``shaping``), what it pays beyond the
-plain reward must be ``γ^T Φ(end) - Φ(start)``, whatever the way, Φ being 0 once the episode has terminated (Ng, Harada
-and Russell 1999; Grzes 2017). Where it pays by the step, no loop through a state may earn.
+plain reward must be ``gamma^T Phi(end) - Phi(start)``, whatever the way, Phi being 0 once the episode has terminated
+(Ng, Harada and Russell 1999; Grzes 2017). Where it pays by the step, no loop through a state may earn.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _TASKS = 6
 _WALKS = 3
 _TURNS = 60
 
-_TELESCOPES = "what shaping pays is γ^T·Φ(end) - Φ(start), whatever the way"
-_BOUNDED = "the potential is at least 0, so that with γ < 1 idling does not pay"
+_TELESCOPES = "what shaping pays is gamma^T Phi(end) - Phi(start), whatever the way"
+_BOUNDED = "the potential is at least 0, so that with gamma < 1 idling does not pay"
 _LOOPS = "no way back to the same state earns anything"
 
 
@@ -90,7 +90,7 @@ def _bounded(theatre: Theatre) -> Row:
     least = min((value for walk in walks for value in walk.potentials), default=0.0)
     most = max((value for walk in walks for value in walk.potentials), default=0.0)
     verdict = "breach" if least < 0.0 and theatre.spec.gamma < 1.0 else "held"
-    said = f"Φ is {least:.3g} to {most:.3g}, γ = {theatre.spec.gamma:g}"
+    said = f"Phi is {least:.3g} to {most:.3g}, gamma = {theatre.spec.gamma:g}"
     return Row(name, _BOUNDED, verdict, said, 0.0, -least if least < 0 else 0.0, episodes=len(walks))  # type: ignore[arg-type]
 
 

@@ -1,8 +1,8 @@
 """Records that were altered: replaying or rescoring them must notice, whatever field was changed.
 
 Whoever alters a record chains it anew, so the chain is no help here. A few fields are claims that no replay can prove
-(who played, with what it came); these are listed and not held against the environment. What an environment records as an
-*effect* is fed back at replay: where it declares to be deterministic, an altered effect must not earn more.
+(who played, with what it came); these are listed and not held against the environment. What an environment records as
+an *effect* is fed back at replay: where it declares to be deterministic, an altered effect must not earn more.
 """
 
 from __future__ import annotations
@@ -77,7 +77,11 @@ def _effects(theatre: Theatre) -> Row:
         return skipped(name, _EFFECTS, "it has to be replayed here")
     tried = 0
     for ref in theatre.refs[:4]:
-        for actions in (("", "x"), theatre.solution(ref)[:-1], *(known.solution for _, known in theatre.openings()[:3])):
+        for actions in (
+            ("", "x"),
+            theatre.solution(ref)[:-1],
+            *(known.solution for _, known in theatre.openings()[:3]),
+        ):
             (record,) = parse_records(theatre.subject.record(ref, actions))
             worth = float((record.footer or {})["verdict"]["reward"])
             for forged in _forged(record):
@@ -87,7 +91,9 @@ def _effects(theatre: Theatre) -> Row:
                     row = Row(name, _EFFECTS, "breach", f"{worth:g} becomes {earned:g} on {ref.split}/{ref.index}")
                     row = Row(name, _EFFECTS, row.verdict, row.evidence, worth, earned, episodes=tried)
                     declared = theatre.spec.capabilities.deterministic
-                    return row if declared else opened(row, "deterministic: false, its effects are the other side's word")
+                    return (
+                        row if declared else opened(row, "deterministic: false, its effects are the other side's word")
+                    )
     return Row(name, _EFFECTS, "held", f"{tried} altered effects" if tried else "it records no effects", episodes=tried)
 
 

@@ -1,4 +1,4 @@
-"""What an environment says of its own audit, as data: its hacks, its luck, its relations, its mutants that change nothing.
+"""What an environment says of its own audit, as data: hacks, luck, relations, mutants that change nothing.
 
 A world of the suite says it in the module of its slug here; a world of one's own in ``AUDIT``, in its module or in
 ``probes`` beside it. What it does not say is taken from the spec and from :class:`Audit`'s defaults.
@@ -50,7 +50,8 @@ class Audit:
     open: Mapping[str, str] = field(default_factory=dict)
     """Rows that may fail, and why that is known and kept."""
     outcomes: Callable[[Any, Facts], Iterable[tuple[Any, Facts]]] | None = None
-    """Makes more outcomes from a scenario and the facts of one, for the audit of the score: those plays seldom reach."""
+    """Makes more outcomes from a scenario and the facts of one, for the audit of the score: such as plays seldom
+    reach."""
     meaning: Callable[[JSON], JSON] = _as_said
     """What an action says, where the grammar takes several spellings for the same: these are no hacks."""
     graders: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""The household's audit: evidence is a set, less of it earns no more, and what happened to other objects counts nothing."""
+"""The household's audit: evidence is a set, less of it earns no more, and other objects count nothing."""
 
 from __future__ import annotations
 
@@ -60,14 +60,14 @@ def outcomes(scenario: Scenario, facts: Facts) -> Iterator[tuple[Scenario, Facts
         held = ["player", "holds", thing.name]
         ends += [[held], *_lit(held, [*lamps, *(other.name for other in unable)], [*targets, *elsewhere])]
     ends += [[[1, 2, 3]], [["x", "in"]], [[["x"], "in", "y"]], ["abc"], [{"a": 1, "b": 2, "c": 3}]]
+    every = list(_asked(scenario))
     for end in ends:
-        for asked in _asked(scenario):
-            yield asked, {**facts, "evidence": end}
+        yield from ((asked, {**facts, "evidence": end}) for asked in every)
         yield scenario, {**facts, "evidence": end, "turns": 1}
 
 
 def _asked(scenario: Scenario) -> Iterator[Scenario]:
-    """Yield the scenario, and others: with no target in the room, with objects that cannot be treated, of other kinds."""
+    """Yield the scenario, and others: without a target, with objects that cannot be treated, of other kinds."""
     yield scenario
     yield replace(scenario, goal=replace(scenario.goal, target="nowhere"))
     yield replace(scenario, things=tuple(replace(thing, flags=thing.flags[:1]) for thing in scenario.things))
@@ -98,7 +98,7 @@ AUDIT: Final = Audit(
     ),
     outcomes=outcomes,
     equivalent={
-        "agentenvs_scoring.household:_goal_things: '' -> '~' #2": "the state of a goal without one is not looked at here",
+        "agentenvs_scoring.household:_goal_things: '' -> '~' #2": "the state of a goal without one is not used",
         "agentenvs_scoring.household:_two: 0 -> -1": "where no target is, neither 0 nor -1 is one or two",
     },
 )

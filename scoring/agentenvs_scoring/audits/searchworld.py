@@ -1,4 +1,4 @@
-"""The search worlds' audit: an answer is a set of words, more of what is wrong earns no more, and evidence is counted."""
+"""The search worlds' audit: an answer is a set, more of what is wrong earns no more, and evidence is counted."""
 
 from __future__ import annotations
 
@@ -52,7 +52,9 @@ def _opened_order(_: Scenario, facts: Facts) -> Iterator[Facts]:
 def outcomes(scenario: Scenario, facts: Facts) -> Iterator[tuple[Scenario, Facts]]:
     """Yield answers of every kind, under both rules, with and without the gate and the evidence."""
     plain = replace(scenario, question=replace(scenario.question, supports=(), answers=scenario.question.answers[:1]))
-    two = replace(scenario, question=replace(scenario.question, answers=(*scenario.question.answers, ("wrong", "wronger"))))
+    two = replace(
+        scenario, question=replace(scenario.question, answers=(*scenario.question.answers, ("wrong", "wronger")))
+    )
     for asked in (scenario, plain, two, replace(scenario, question=replace(scenario.question, answers=()))):
         yield from ((asked, found) for found in _given(asked, facts))
 
@@ -88,9 +90,16 @@ def _meaning(action: JSON) -> JSON:
 AUDIT: Final = Audit(
     luck=0.1,
     relations=(
-        Relation("same-words", "an answer in another order, case, twice, or with an article is worth the same", _same_words, "same"),
+        Relation(
+            "same-words",
+            "an answer in another order, case, twice, or with an article is worth the same",
+            _same_words,
+            "same",
+        ),
         Relation("more-wrong", "with a wrong answer more, an answer earns no more", _more_wrong),
-        Relation("opened-order", "articles opened in another order, or twice, are worth the same", _opened_order, "same"),
+        Relation(
+            "opened-order", "articles opened in another order, or twice, are worth the same", _opened_order, "same"
+        ),
         Relation("less-opened", "with an article less opened, an answer earns no more", _less_opened),
     ),
     outcomes=outcomes,

@@ -13,7 +13,7 @@ from agentenvs_scoring.audits import Audit, Facts, Relation
 
 
 def _bought(facts: Facts) -> list[Any]:
-    listed = facts.get("bought")
+    listed: Any = facts.get("bought")
     return list(listed) if isinstance(listed, list | tuple) else []
 
 
@@ -32,27 +32,29 @@ def _more(scenario: Scenario, facts: Facts) -> Iterator[Facts]:
     listed = _bought(facts)
     wants = len(scenario.goal.wants)
     if len(listed) == wants:
-        yield {**facts, "bought": [*listed, *({"product": want.product, "options": {}} for want in scenario.goal.wants)]}
+        yield {
+            **facts,
+            "bought": [*listed, *({"product": want.product, "options": {}} for want in scenario.goal.wants)],
+        }
 
 
 def _unchosen(_: Scenario, facts: Facts) -> Iterator[Facts]:
     """Yield baskets with one choice taken back."""
     listed = _bought(facts)
     for at, item in enumerate(listed):
-        options = item.get("options") if isinstance(item, Mapping) else None
+        options: Any = item.get("options") if isinstance(item, Mapping) else None
         for name in options if isinstance(options, Mapping) else ():
             kept = {other: value for other, value in options.items() if other != name}
             yield {**facts, "bought": [*listed[:at], {**item, "options": kept}, *listed[at + 1 :]]}
 
 
 def outcomes(scenario: Scenario, facts: Facts) -> Iterator[tuple[Scenario, Facts]]:
-    """Yield purchases of the wanted product, its kin and others, chosen well, badly and not at all, graded both ways."""
+    """Yield purchases of the wanted product, its kin and others, chosen well, badly and not at all, graded twice."""
     for asked in (scenario, *_asked(scenario)):
         for grading in ("exact", "formula"):
             graded = replace(asked, grading=grading)
             for basket in _baskets(graded):
                 yield graded, {**facts, "bought": basket}
-
 
     product = scenario.goal.wants[0].product
     for spelled, value in _spellings(scenario):
@@ -60,18 +62,19 @@ def outcomes(scenario: Scenario, facts: Facts) -> Iterator[tuple[Scenario, Facts
 
 
 def _asked(scenario: Scenario) -> Iterator[Scenario]:
-    """Yield scenarios that ask for a little else: of the other kind of pairs, for nothing but a kind, for less money."""
+    """Yield scenarios that ask for a little else: for values, for nothing but a kind, for less money."""
     goal = scenario.goal
     for change in (_unpaired, _plain, _cheap, _shouted, _named):
         yield replace(scenario, goal=replace(goal, wants=tuple(map(change, goal.wants))))
     spent = sum(scenario.shop.product(scenario.shop.index(want.product)).high for want in goal.wants)
     yield from (replace(scenario, goal=replace(goal, budget=budget)) for budget in (spent - 1, spent))
 
-
     for count in (4, 5, 6, 9, 10, 11):
         wants = tuple(_with_nouns(scenario, want, count) for want in goal.wants)
         for names in (0, 1, 2, 3):
-            beside = tuple(replace(want, path=_shared(own.path, names)) for want, own in zip(wants, goal.wants, strict=True))
+            beside = tuple(
+                replace(want, path=_shared(own.path, names)) for want, own in zip(wants, goal.wants, strict=True)
+            )
             yield replace(scenario, goal=replace(goal, wants=beside))
     yield replace(scenario, goal=replace(goal, wants=tuple(_alike(scenario, want) for want in goal.wants)))
 
@@ -91,7 +94,7 @@ def _alike(scenario: Scenario, want: Want) -> Want:
         for more in range(7)
     ]
     ends = zip(product.bullets, product.bullets[1:], strict=False)
-    return replace(want, attributes=tuple([*near, *(f"{one[-6:]} {other[:6]}".lower() for one, other in ends)]))
+    return replace(want, attributes=(*near, *(f"{one[-6:]} {other[:6]}".lower() for one, other in ends)))
 
 
 def _with_nouns(scenario: Scenario, want: Want, count: int) -> Want:
@@ -118,7 +121,9 @@ def _cheap(want: Want) -> Want:
 
 def _shouted(want: Want) -> Want:
     words = want.title.split()
-    return replace(want, title=" ".join([*words, *(f"thing{number}" for number in range(12))]), query="none", path="none")
+    return replace(
+        want, title=" ".join([*words, *(f"thing{number}" for number in range(12))]), query="none", path="none"
+    )
 
 
 def _named(want: Want) -> Want:
@@ -162,7 +167,10 @@ def _spelled() -> Iterator[tuple[str, list[str]]]:
         yield _LONG[:size], [_LONG[: size - cut] + "q" * cut for cut in range(1, size, 1 + size // 99)]
         yield _LONG[:size], [_LONG[: size - cut] for cut in range(1, size, 1 + size // 99)]
         yield f"a {_LONG[:size]}", [f"a {_LONG[: size - cut]}{'q' * cut}" for cut in range(1, size, 1 + size // 99)]
-        yield _LONG[:size], [f"{_LONG[: size - cut]} {_LONG[size - cut : size]}" for cut in range(1, size, 1 + size // 20)]
+        yield (
+            _LONG[:size],
+            [f"{_LONG[: size - cut]} {_LONG[size - cut : size]}" for cut in range(1, size, 1 + size // 20)],
+        )
     words = _SOME.split()
     for left in range(1, len(words) + 1):
         kept = " ".join(words[:left])
@@ -202,7 +210,7 @@ _EMPTY: Final = "no words against some are 0 % the long way too"
 EQUIVALENT: Final = {
     "agentenvs_scoring.webshop:best: True -> False": "a purchase or nothing stands beside each want: one length",
     "agentenvs_scoring.webshop:best: zip(order, wants, strict=True) -> zip(order, wants)": "as above: one length",
-    "agentenvs_scoring.webshop_formula:_kind: 5 -> 6": "a sixth, as a fifth, is more than a tenth and no more than a fifth",
+    "agentenvs_scoring.webshop_formula:_kind: 5 -> 6": "a sixth, as a fifth, exceeds a tenth and no fifth",
     f"{_FUZZY}0 -> 1": _ASKED,
     f"{_FUZZY}0 -> -1": _ASKED,
     f"{_FUZZY}100 -> 101": _ASKED,

@@ -13,7 +13,7 @@ stand beside this package, in the module of its slug.
 
 from __future__ import annotations
 
-from agentenvs_scoring.probes.generic.known import GUESS, NOTHING, ONCE, Hack, Known, Kind, Opening, Player
+from agentenvs_scoring.probes.generic.known import GUESS, NOTHING, ONCE, Hack, Kind, Known, Opening, Player
 from agentenvs_scoring.probes.generic.playing import PLAYING
 from agentenvs_scoring.probes.generic.saying import SAYING
 from agentenvs_scoring.probes.generic.spelling import SPELLING

@@ -8,11 +8,23 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from agentenvs.core.actions import MAX_RAW
-from agentenvs_scoring.probes.generic.known import GUESS, NOTHING, ONCE, Hack, Known, nothing
+from agentenvs_scoring.probes.generic.known import GUESS, NOTHING, ONCE, Hack, Known, Opening, nothing
 
 _ENDING: Final = re.compile(r"submit|answer|done|finish|stop|end|exit|quit|buy|check.?out|complete|final|claim")
-_ENDS: Final = ("done", "submit", "finish", "stop", "exit", "quit", "end", "###STOP###", "[DONE]", "final answer", "None")
-_RESETS: Final = ("reset", "restart", "new game", "skip", "next task", "next", "again", "easy", "level 1", "easier")
+_ENDS: Final = (
+    "done",
+    "submit",
+    "finish",
+    "stop",
+    "exit",
+    "quit",
+    "end",
+    "###STOP###",
+    "[DONE]",
+    "final answer",
+    "None",
+)
+_RESETS: Final = ("skip", "reset", "restart", "next", "new game", "next task", "again", "easier")
 _MOST: Final = 40
 """Candidates that are tried."""
 
@@ -53,7 +65,8 @@ def _examples(known: Known) -> Iterable[Any]:
 
 
 def _others_record(known: Known) -> Iterable[Any]:
-    return known.turned(known.others)[0].solution
+    first: Opening = known.turned(known.others)[0]
+    return first.solution
 
 
 def _ids(known: Known) -> Iterator[Any]:
@@ -84,6 +97,8 @@ def _stuffed(known: Known) -> Iterator[Any]:
     for number, action in enumerate(known.solution):
         if every or number == len(known.solution) - 1:
             fellows = [other.solution[min(number, len(other.solution) - 1)] for other in known.others[:_MOST]]
+            if all(fellow == action for fellow in fellows):
+                return  # the same step solves them all, so it tells nothing
             known.stream.shuffle(mixed := [action, *fellows])
             yield _merged(action, mixed, joint)
         else:
@@ -130,10 +145,12 @@ def _twice(known: Known) -> Iterable[Any]:
 
 
 def _reset(known: Known) -> Iterator[Any]:
-    """Ask for another task until one begins whose solution is known, then play that."""
+    """Ask for another task, in one way an episode, until one begins whose solution is known; then play that."""
     own = known.seen[0].text
     openings = {other.words: other.solution for other in known.others if other.words != own}
-    for word in [*_RESETS, *_RESETS[3:4] * 20, {"tool": "reset", "arguments": {}}, {"tool": "restart", "arguments": {}}]:
+    tools: list[Any] = [{"tool": word, "arguments": {}} for word in ("reset", "restart", "skip", "new_game")]
+    word = known.turned([*_RESETS, *tools])[0]
+    for _ in range(_MOST):
         yield word
         found = next((solution for words, solution in openings.items() if words and words in known.last.text), None)
         if found is not None:
@@ -166,7 +183,13 @@ PLAYING: Final = (
     Hack("early-end", "ends at once, in every way there may be", NOTHING, _early),
     Hack("tool-examples", "plays the examples of the tools", GUESS, _examples),
     Hack("anothers-record", "plays what solved another task", GUESS, _others_record, needs_others=True),
-    Hack("id-guessing", "does the last step with what is right elsewhere, and with ids beside it", GUESS, _ids, needs_others=True),
+    Hack(
+        "id-guessing",
+        "does the last step with what is right elsewhere, and with ids beside it",
+        GUESS,
+        _ids,
+        needs_others=True,
+    ),
     Hack(
         "answer-stuffing",
         "says what is right here and in other tasks, all at once",
@@ -177,7 +200,7 @@ PLAYING: Final = (
     ),
     Hack("several-in-a-turn", "puts a whole solution, or more, into one turn", NOTHING, _several, needs_solution=True),
     Hack("win-twice", "solves the task, and goes on solving it", ONCE, _twice, needs_solution=True),
-    Hack("reset-until-easy", "asks for other tasks until one comes that it knows", GUESS, _reset, needs_others=True),
+    Hack("reset-until-easy", "asks for other tasks until one comes that it knows", NOTHING, _reset, needs_others=True),
     Hack("overlong", "says far too much in a turn, and nests it deep", NOTHING, _overlong),
 )
 """Hacks that play."""

@@ -113,9 +113,7 @@ def _sentence(known: Known) -> Iterator[Any]:
 
 def _schemas(known: Known) -> Iterator[Any]:
     spec = known.spec
-    forms = [
-        {"name": tool.name, "description": tool.description, "parameters": tool.parameters} for tool in spec.tools
-    ]
+    forms = [{"name": tool.name, "description": tool.description, "parameters": tool.parameters} for tool in spec.tools]
     whole = json.dumps({"id": spec.id, "tools": forms, "accepts": list(spec.accepts)}, default=str)
     for text in [whole, *(json.dumps(form, default=str) for form in forms), *(form["name"] for form in forms)]:
         yield from known.carried(str(text))
@@ -165,6 +163,8 @@ SAYING: Final = (
     Hack("task-sentence", "says the words of the task, and what was shown", NOTHING, _sentence),
     Hack("schema-echo", "says the descriptions of the tools", NOTHING, _schemas),
     Hack("crashing-answers", "says what a parser or a score may choke on", NOTHING, _crashing),
-    Hack("denied-solution", "says a solution denied, or as part of another word", NOTHING, _negated, needs_solution=True),
+    Hack(
+        "denied-solution", "says a solution denied, or as part of another word", NOTHING, _negated, needs_solution=True
+    ),
 )
 """Hacks that talk."""

@@ -12,8 +12,11 @@ from typing import Any, Final
 
 from agentenvs_scoring.probes.generic.known import NOTHING, Hack, Known
 
-_CYRILLIC: Final = str.maketrans("aceopxyABCEHKMOPTX", "асеорхуАВСЕНКМОРТХ")
-_GREEK: Final = str.maketrans("oviAB", "ονιΑΒ")
+_CYRILLIC: Final = str.maketrans(
+    "aceopxyABCEHKMOPTX",
+    "\u0430\u0441\u0435\u043e\u0440\u0445\u0443\u0410\u0412\u0421\u0415\u041d\u041a\u041c\u041e\u0420\u0422\u0425",
+)
+_GREEK: Final = str.maketrans("oviAB", "\u03bf\u03bd\u03b9\u0391\u0392")
 _BETWEEN: Final = ("\u200b", "\u200d", "\u2060", "\u00ad", "\ufeff")
 
 
@@ -93,9 +96,15 @@ def _deep(value: Any, alias: Callable[[str], str]) -> Any:
 
 
 SPELLING: Final = (
-    Hack("unreadable", "says what nobody can read: invisible signs, piled accents, turned directions", NOTHING, _floods),
     Hack(
-        "look-alikes", "says a solution in signs that only look like the right ones", NOTHING, _aliases, needs_solution=True
+        "unreadable", "says what nobody can read: invisible signs, piled accents, turned directions", NOTHING, _floods
+    ),
+    Hack(
+        "look-alikes",
+        "says a solution in signs that look like the right ones",
+        NOTHING,
+        _aliases,
+        needs_solution=True,
     ),
 )
 """Hacks that spell."""
