@@ -13,7 +13,11 @@ from agentenvs.adapters import wrapping
 from agentenvs.core.canon import digest
 
 NAMES = "2d12f0c1aff2b37b67437ad53366f501c5e4b24213772c1b0ab4037a184ab015"
-DIGEST = {"1.0": NAMES, "1.1": NAMES}
+DIGEST = {
+    "1.0": NAMES,
+    "1.1": NAMES,
+    "1.2": "8f0e05722cfa2d0cce3f48fbb4c1a06c7d1d2f8994a7a2b0f70a9caddc6bc584",
+}
 """Of the names of each version: one that goes raises its first number, one that comes (or an argument) its second."""
 
 WRAPPED = {
