@@ -7,9 +7,10 @@ from dataclasses import replace
 from typing import Any, Final
 
 from agentenvs.core.canon import JSON
-from agentenvs_scenarios.searchworld.answers import normalise
-from agentenvs_scenarios.searchworld.model import Scenario
+from agentenvs_scenarios.searchworld.answers import key
+from agentenvs_scenarios.searchworld.model import Question, Scenario
 from agentenvs_scoring.audits import Audit, Facts, Relation
+from agentenvs_scoring.searchworld import SINGLE
 
 
 def _answer(facts: Facts) -> list[Any]:
@@ -27,8 +28,8 @@ def _same_words(_: Scenario, facts: Facts) -> Iterator[Facts]:
 
 def _more_wrong(scenario: Scenario, facts: Facts) -> Iterator[Facts]:
     listed = _answer(facts)
-    right = {normalise(text) for spellings in scenario.question.answers for text in spellings}
-    wrong = [text for text in ("somebody wrong", "nowhere", "42") if normalise(text) not in right]
+    right = {key(text) for spellings in scenario.question.answers for text in spellings}
+    wrong = [text for text in ("somebody wrong", "nowhere", "42") if key(text) not in right]
     if facts.get("answer") is not None and listed:
         yield from ({**facts, "answer": [*listed, *wrong[:number]]} for number in range(1, len(wrong) + 1))
         yield {**facts, "answer": [", ".join(map(str, [*listed, *wrong]))]} if len(listed) == 1 else facts
@@ -51,12 +52,19 @@ def _opened_order(_: Scenario, facts: Facts) -> Iterator[Facts]:
 
 def outcomes(scenario: Scenario, facts: Facts) -> Iterator[tuple[Scenario, Facts]]:
     """Yield answers of every kind, under both rules, with and without the gate and the evidence."""
-    plain = replace(scenario, question=replace(scenario.question, supports=(), answers=scenario.question.answers[:1]))
-    two = replace(
-        scenario, question=replace(scenario.question, answers=(*scenario.question.answers, ("wrong", "wronger")))
-    )
-    for asked in (scenario, plain, two, replace(scenario, question=replace(scenario.question, answers=()))):
+    for question in _asked(scenario.question):
+        asked = replace(scenario, question=question)
         yield from ((asked, found) for found in _given(asked, facts))
+
+
+def _asked(question: Question) -> Iterator[Question]:
+    """Yield the question, and others: without evidence, with one answer more, with many or none, of every kind."""
+    yield question
+    yield replace(question, supports=(), answers=question.answers[:1])
+    yield replace(question, answers=(*question.answers, ("wrong", "wronger")))
+    yield replace(question, answers=tuple((f"right {number}",) for number in range(8)))
+    yield replace(question, answers=())
+    yield from (replace(question, kind=kind) for kind in SINGLE)
 
 
 def _given(scenario: Scenario, facts: Facts) -> Iterator[Facts]:
@@ -83,7 +91,7 @@ def _meaning(action: JSON) -> JSON:
     if isinstance(action, dict) and isinstance(action.get("arguments"), dict):
         answers = action["arguments"].get("answers")
         if isinstance(answers, list):
-            return sorted({normalise(text) for text in answers if isinstance(text, str)})
+            return sorted({key(text) for text in answers if isinstance(text, str)})
     return action
 
 
@@ -105,7 +113,8 @@ AUDIT: Final = Audit(
     outcomes=outcomes,
     meaning=_meaning,
     equivalent={
-        "agentenvs_scoring.searchworld:_Match.f1: self.given > MOST_PAID or not self.right -> self.given > MOST_PAID": (
+        "agentenvs_scoring.searchworld:_Match.f1: self.given > max(MOST_PAID, 2 * self.wanted) or not self.right -> "
+        "self.given > max(MOST_PAID, 2 * self.wanted)": (
             "with none right the mean is 0 as well, and its denominator is not 0 here"
         ),
     },
