@@ -21,6 +21,9 @@ from agentenvs_scoring import cards
 from agentenvs_scoring.cards import Band
 from agentenvs_scoring.stats import wilson
 
+_WHOLE = 100
+"""Episodes a band from which on all bands are played."""
+
 _SURE = 3.290526731491899
 """Quantile of the normal distribution for 99.9 %: there are many bands, and chance must not break one."""
 
@@ -38,13 +41,13 @@ def rows(theatre: Theatre, most: int) -> Iterator[Row]:
     for player in theatre.spec.players:
         if player == "noop":
             yield _idle(theatre, player)
-    for band in _bands(theatre):
+    for band in _bands(theatre, most):
         yield _band(theatre, band, most)
 
 
-def count(theatre: Theatre) -> int:
+def count(theatre: Theatre, most: int) -> int:
     """Return the number of rows."""
-    return 1 + ("noop" in theatre.spec.players) + len(_bands(theatre))
+    return 1 + ("noop" in theatre.spec.players) + len(_bands(theatre, most))
 
 
 def _oracle(theatre: Theatre) -> Row:
@@ -72,8 +75,8 @@ def _idle(theatre: Theatre, player: str) -> Row:
     return Row("anchor.noop", tries, verdict, f"the most is {most.earned:g}", 0.0, most.earned, episodes=len(takes))  # type: ignore[arg-type]
 
 
-def _bands(theatre: Theatre) -> list[Band]:
-    """Return the bands of the score card that hold for the environment as it is made here."""
+def _bands(theatre: Theatre, most: int) -> list[Band]:
+    """Return the bands of the score card that hold for the environment as it is made here; few, the first a player."""
     try:
         card = cards.load(theatre.spec.slug)
     except DataError:
@@ -83,7 +86,8 @@ def _bands(theatre: Theatre) -> list[Band]:
     splits = theatre.subject.splits()
     own = [band for band in card.bands if band.split in splits and not splits[band.split].panel]
     wanted = theatre.subject.split
-    return [band for band in own if wanted in (None, band.split) and not _contradicts(band, theatre.subject.options)]
+    fit = [band for band in own if wanted in (None, band.split) and not _contradicts(band, theatre.subject.options)]
+    return fit if most >= _WHOLE else list({band.player: band for band in reversed(fit)}.values())[::-1]
 
 
 def _contradicts(band: Band, options: dict[str, Any]) -> bool:
@@ -93,12 +97,13 @@ def _contradicts(band: Band, options: dict[str, Any]) -> bool:
 
 def _band(theatre: Theatre, band: Band, most: int) -> Row:
     said = ", ".join(f"{name}={value}" for name, value in band.options.items())
-    name = f"anchor.{band.player}.{band.split}.{band.limit}" + (f" ({said})" if said else "")
+    limit = "" if band.limit is None else f".{band.limit}"
+    name = f"anchor.{band.player}.{band.split}{limit}" + (f" ({said})" if said else "")
     tries = f"{band.player} wins {band.success_band[0]:g} to {band.success_band[1]:g} of {band.split}"
     number = min(band.episodes, most)
     try:
         takes = [
-            _take(theatre, band.player, TaskRef(band.split, index), {**band.options, "limit": band.limit})
+            _take(theatre, band.player, TaskRef(band.split, index), _options(band))
             for index in sorted(theatre.stream(f"band/{name}").sample(range(band.episodes), number))
         ]
     except UserError as error:
@@ -115,6 +120,10 @@ def _band(theatre: Theatre, band: Band, most: int) -> Row:
         told = f"{rate:.3g} of {number} drawn of {band.episodes} won; the interval is one of 99.9 %"
     interval = None if number == band.episodes else Bounds(*found)
     return Row(name, tries, "breach" if missed else "held", told, band.success_band[1], rate, interval, number)
+
+
+def _options(band: Band) -> dict[str, Any]:
+    return dict(band.options) if band.limit is None else {**band.options, "limit": band.limit}
 
 
 def _take(theatre: Theatre, player: str, ref: TaskRef, options: dict[str, Any]) -> Take:

@@ -41,7 +41,7 @@ class Size:
     """Of the battery that mutants are tried with."""
 
 
-QUICK = Size(episodes=12, own=4, anchored=6, mutants=150, outcomes=2_500)
+QUICK = Size(episodes=12, own=4, anchored=6, mutants=150, outcomes=4_000)
 FULL = Size(episodes=48, own=24, anchored=500, mutants=100_000, outcomes=12_000)
 
 
@@ -107,7 +107,7 @@ def _class_of(subject: Subject) -> type[Any] | None:
 
 def _rows(theatre: Theatre, size: Size, progress: Progress) -> Iterator[Row]:
     parts = (hacks, addresses, relations, shaping, borrowed, tampering)
-    most = sum(part.count(theatre) for part in (*parts, anchors, grader))
+    most = sum(part.count(theatre) for part in (*parts, grader)) + anchors.count(theatre, size.anchored)
     breaches = 0
     for number, row in enumerate(_in_order(theatre, size), start=1):
         breaches += row.verdict == "breach"

@@ -11,6 +11,7 @@ from agentenvs.core.canon import JSON
 from agentenvs_scenarios.household.model import TASK_TYPES, Scenario, Thing
 from agentenvs_scoring.audits import Audit, Facts, Relation
 
+_LOOK: Final = "look_at_obj_in_light"
 _STATES: Final = ("clean", "hot", "cool")
 
 
@@ -45,25 +46,44 @@ def _all_of(scenario: Scenario, thing: Thing) -> list[list[str]]:
 
 def outcomes(scenario: Scenario, facts: Facts) -> Iterator[tuple[Scenario, Facts]]:
     """Yield ends that a play seldom comes to: some objects here, others treated, held by nobody, under no lamp."""
-    goal = scenario.goal
-    able = [thing for thing in scenario.things if thing.cls == goal.thing]
-    unable = [thing for thing in scenario.things if thing.cls not in (goal.thing, goal.target)][:2]
-    targets = [item.name for item in scenario.receptacles if item.cls == goal.target]
-    elsewhere = [item.name for item in scenario.receptacles if item.cls != goal.target][:2]
-    lamps = [thing.name for thing in scenario.things if thing.cls == goal.target]
-    ends: list[list[Any]] = []
-    for thing in [*able[:3], *unable]:
-        for where in (*targets[:2], *elsewhere):
-            ends += [[[thing.name, "in", where]], [[thing.name, "in", where], *_treated(thing)]]
-            ends += [[[thing.name, "in", where], *_treated(other)] for other in able[:3] if other != thing]
-            ends += [[[thing.name, "in", where], [other.name, "in", to]] for other in able[:3] for to in targets[:2]]
-        held = ["player", "holds", thing.name]
-        ends += [[held], *_lit(held, [*lamps, *(other.name for other in unable)], [*targets, *elsewhere])]
-    ends += [[[1, 2, 3]], [["x", "in"]], [[["x"], "in", "y"]], ["abc"], [{"a": 1, "b": 2, "c": 3}]]
     every = list(_asked(scenario))
-    for end in ends:
-        yield from ((asked, {**facts, "evidence": end}) for asked in every)
-        yield scenario, {**facts, "evidence": end, "turns": 1}
+    placed, (asked, lit) = list(_placed(scenario)), _under_lamps(scenario)
+    for number in range(max(len(placed), len(lit))):
+        if number < len(placed):
+            yield from ((other, {**facts, "evidence": placed[number]}) for other in every)
+        if number < len(lit):
+            yield asked, {**facts, "evidence": lit[number]}
+        for turns in (0, 1, -1, True, 2.5) if number < 8 else (1,):
+            yield scenario, {**facts, "evidence": placed[number % len(placed)], "turns": turns}
+            yield asked, {**facts, "evidence": lit[number % len(lit)], "turns": turns}
+
+
+def _placed(scenario: Scenario) -> Iterator[list[Any]]:
+    """Yield ends with objects in receptacles, treated or not, alone or two; and some that are no evidence."""
+    goal = scenario.goal
+    able = [thing for thing in scenario.things if thing.cls == goal.thing][:3]
+    targets = [item.name for item in scenario.receptacles if item.cls == goal.target][:2]
+    elsewhere = [item.name for item in scenario.receptacles if item.cls != goal.target][:2]
+    for thing in [*able, *_others(scenario)]:
+        for where in (*targets, *elsewhere):
+            lies = [thing.name, "in", where]
+            yield from ([lies], [lies, *_treated(thing)])
+            yield from ([lies, *_treated(other)] for other in able if other != thing)
+            yield from ([lies, [other.name, "in", to]] for other in able for to in targets)
+    yield from ([[1, 2, 3]], [["x", "in"]], [[["x"], "in", "y"]], ["abc"], [{"a": 1, "b": 2, "c": 3}])
+
+
+def _others(scenario: Scenario) -> list[Thing]:
+    return [thing for thing in scenario.things if thing.cls not in (scenario.goal.thing, scenario.goal.target)][:2]
+
+
+def _under_lamps(scenario: Scenario) -> tuple[Scenario, list[list[Any]]]:
+    """Return the scenario as one of looking at an object, with ends: held or not, lamps on and off."""
+    lamp, *rest = _others(scenario)
+    asked = replace(scenario, goal=replace(scenario.goal, task=_LOOK, target=lamp.cls))
+    held = next(["player", "holds", thing.name] for thing in scenario.things if thing.cls == scenario.goal.thing)
+    places = [item.name for item in scenario.receptacles]
+    return asked, list(_lit(held, [lamp.name, *(thing.name for thing in rest)], places))
 
 
 def _asked(scenario: Scenario) -> Iterator[Scenario]:
