@@ -47,6 +47,7 @@ class WebShopEnv(Environment):
         self._words: Callable[[State, float | None], str] = (
             view.page_rich if self.options["observation"] == "text_rich" else view.page_text
         )
+        shops.bare_shop(self.options["shop"], self.options["products"])
         self._useless: DataError | None = None
         self._folder = shops.data_folder(self.options["data"])
         self._goals = self._list_goals()
@@ -67,7 +68,8 @@ class WebShopEnv(Environment):
         """Refuse an address that names no scenario; see :meth:`Environment.check_ref`.
 
         Raises:
-            DataError: It may be in the folder ``$WEBSHOP_DATA``, which is of no use.
+            DataError: It may be in the folder ``$WEBSHOP_DATA``, which is of no use; or ``original`` lacks the table
+                of title nouns.
             ConfigError: It is sealed, and the operator's secret cannot be used.
         """
         if self._useless is not None and ref.split not in self.splits():
@@ -75,6 +77,8 @@ class WebShopEnv(Environment):
         super().check_ref(ref)
         if ref.split == SEALED:
             sealed_secret()
+        if self._profile == "original" and ref.split in self._goals and self._folder is not None:
+            shops.table_of(shops.loaded_shop(self._folder, self.options["rows"])[0], self.options["prepared"])
 
     def scenario(self, split: str, index: int) -> Scenario:
         """Return a generated or a loaded scenario; see :meth:`Environment.scenario`.

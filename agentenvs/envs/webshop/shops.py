@@ -102,6 +102,16 @@ def data_folder(option: str | None) -> Path | None:
     return Path(folder) if folder else None
 
 
+@lru_cache(maxsize=_MOST_SHOPS)
+def bare_shop(seed: int, size: int) -> GeneratedShop:
+    """Return a generated shop without columns, which takes no file.
+
+    Raises:
+        OptionError: It is too large.
+    """
+    return GeneratedShop(seed, size)
+
+
 def generated_shop(seed: int, size: int, given: str | None = None) -> GeneratedShop:
     """Return a generated shop; a large one with its columns, which are made first where they are not prepared.
 
@@ -227,7 +237,7 @@ def items(options: Mapping[str, Any]) -> Iterator[Item]:
     """Yield what an environment with some options needs."""
     folder = data_folder(options["data"])
     if folder is None:
-        yield search_item(GeneratedShop(options["shop"], options["products"]))
+        yield search_item(bare_shop(options["shop"], options["products"]))
         return
     shop, _ = loaded_shop(folder, options["rows"])
     yield search_item(shop)

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from agentenvs.core.canon import digest
+from agentenvs.core.errors import OptionError
 from agentenvs.core.streams import derive
 from agentenvs_scenarios.webshop.families import SIZE, Facts, family_of, kind_of
 from agentenvs_scenarios.webshop.model import Product, Want, search_text
@@ -41,11 +42,16 @@ class GeneratedShop:
     Args:
         seed: Which shop.
         size: How many products.
+
+    Raises:
+        OptionError: More than there are ids for.
     """
 
     loaded = False
 
     def __init__(self, seed: int, size: int) -> None:
+        if size > MOST_PRODUCTS:
+            raise OptionError(f"a shop does not hold {size:,} products", fix=f"the most is {MOST_PRODUCTS:,}")
         self.seed, self.size = seed, size
         self.key = derive(b"agentenvs/webshop", f"shop/{GENERATOR}/{seed}")
         self.digest = digest(["webshop/generated", GENERATOR, seed, size])

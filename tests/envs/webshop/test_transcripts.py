@@ -6,7 +6,7 @@ The lists of products that the original's search engine found are fed back as ef
 import pytest
 
 from agentenvs.core import registry
-from agentenvs.core.errors import MissingExtraError
+from agentenvs.core.errors import DataError, MissingExtraError
 from agentenvs.core.task import TaskRef
 from agentenvs.core.turn import Effect
 from agentenvs.envs.webshop import shops
@@ -100,6 +100,14 @@ def test_our_own_search_finds_what_theirs_found(folder):
     assert (shared, total) == (1505, 1506)
     assert equal == 132
     assert first == searches
+
+
+def test_the_missing_table_of_nouns_is_told_before_anything_is_played(folder, tmp_path):
+    env = registry.make("webshop", profile="original", data=str(folder), prepared=str(tmp_path))
+    with pytest.raises(DataError) as raised:
+        env.check_ref(TaskRef("synthetic_test", 0))
+    assert "agentenvs prepare webshop" in str(raised.value.fix)
+    env.check_ref(TaskRef("train", 0))
 
 
 @pytest.mark.parametrize("profile", ["compat", "native"])

@@ -195,8 +195,9 @@ def test_the_score_is_told_by_original_alone():
 
 
 def test_options_and_splits_that_are_not_there():
-    with pytest.raises(OptionError):
-        registry.make("webshop", products=10)
+    for products in (10, 10_000_001):
+        with pytest.raises(OptionError):
+            registry.make("webshop", products=products)
     with pytest.raises(SplitError):
         make().reset(TaskRef("human", 0))
     with pytest.raises(DataError, match="there is no folder"):
