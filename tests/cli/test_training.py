@@ -59,7 +59,7 @@ def test_methods_say_where_they_come_from(cli) -> None:
         (("{config}", "--resume", "runs/a"), "takes a configuration"),
         (("--resume", "runs/a", "--set", "steps=3"), "own configuration"),
         (("--resume", "nowhere"), "has no run"),
-        (("{config}", "--set", "method=grop"), "no method 'grop'"),
+        (("{config}", "--set", "method=grpx"), "no method 'grpx'"),
         (("{config}", "--set", "learner.lr=fast"), "lr is 'fast'"),
         (("{config}", "--set", "worlds.household.env=nowhere"), "nowhere"),
     ],
