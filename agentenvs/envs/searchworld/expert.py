@@ -1,9 +1,11 @@
 """The honest expert: understands the question, searches by name and by the articles' own words, and reads.
 
 It sees what every player sees. What it has beforehand is the language: how questions are put and how articles state
-things (``tables.toml``). For each name on the way it searches for the name, and then for the name beside the words that
-another's article would use, in tags, so that the best articles come back whole; what it has read it keeps, and believes
-that what it did not find is not there. So it shows that questions can be answered within the budgets.
+things (``tables.toml``). For each name on the way it searches for the name, in tags, so that the best articles come
+back whole. Where it has found nobody, or most of the articles held the name, so that there may be more of them, it goes
+on with the name beside the words that another's article would use. When it knows an answer, it goes the same way again
+with the searches that are left, and looks for more of everybody. What it has read it keeps, and believes that what it
+did not find is not there. So it shows that questions can be answered within the budgets.
 """
 
 from __future__ import annotations
@@ -66,7 +68,7 @@ class Expert:
         """Understand the question."""
         self._shelf = Shelf()
         self._reader = Reader(self._shelf)
-        self._asked: set[str] = set()
+        self._asked: dict[str, bool] = {}
         self._running: Doing = self._plan(phrases.read(task.instruction))
         self._begun = False
 
@@ -84,7 +86,8 @@ class Expert:
     def _plan(self, program: Program | None) -> Doing:
         answers: list[str] = []
         if program is not None:
-            yield from self._learn(program)
+            for self._is_hasty in (True, False):
+                yield from self._learn(program)
             answers = list(self._reader.answers(program))
         yield {"tool": "answer", "arguments": {"answers": answers}}  # type: ignore[misc]
 
@@ -125,13 +128,15 @@ class Expert:
     def _follow(self, program: Program) -> Doing:
         """Find the neighbours of everybody reached: by name, then by each way in which another may tell of it.
 
-        One is enough where a relation has no more than one; of others every way is tried.
+        One is enough where a relation has no more than one; of others every way is tried, at first where it is likely
+        that more of them are to be found, and then anyway.
         """
         relation, way = program[1], program[2]
         for name in self._reached(program[3]):
-            yield from self._search(name)
+            is_rare = yield from self._search(name, name)
             for words in phrases.others_words(relation, way):
-                if way == FORWARD and self._reached(("step", relation, way, ("entity", name))):
+                is_enough = way == FORWARD or (is_rare and self._is_hasty)
+                if is_enough and self._reached(("step", relation, way, ("entity", name))):
                     break
                 yield from self._search(f"{name} {words}")
 
@@ -149,10 +154,14 @@ class Expert:
         except ContractError:  # an article in nobody's wording
             return ()
 
-    def _search(self, query: str) -> Doing:
+    def _search(self, query: str, name: str = "") -> Doing:
+        """Search, and return whether so few of what was found hold a name that all that do will have been seen."""
         if query in self._asked or not self._left:
-            return
-        self._asked.add(query)
+            return self._asked.get(query, False)
         seen = yield f"<search>{query}</search>"
-        for title, text in _WHOLE.findall(seen.replace("</information>", "")):
+        found = _WHOLE.findall(seen.replace("</information>", ""))
+        for title, text in found:
             self._shelf.add(title, text)
+        holding = sum(name == title or name in text for title, text in found)
+        self._asked[query] = 2 * holding <= len(found)
+        return self._asked[query]
