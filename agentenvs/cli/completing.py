@@ -47,11 +47,16 @@ def options(ctx: typer.Context, incomplete: str) -> list[str]:
     return _matching(incomplete, lambda: [f"{option.name}=" for option in targets.spec_of(_env(ctx)).options])
 
 
-def protocols(incomplete: str) -> list[str]:
-    """Return the protocols that begin so."""
+def protocols(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the protocols of the environment on the command line that begin so."""
+    from agentenvs.core import targets
     from agentenvs.harness import protocol
 
-    return _matching(incomplete, protocol.names)
+    def names() -> Iterable[str]:
+        slug = targets.spec_of(_env(ctx)).slug
+        return [name for name in protocol.names() if slug in protocol.load(name).envs or not protocol.load(name).envs]
+
+    return _matching(incomplete, names)
 
 
 def _env(ctx: typer.Context) -> str:

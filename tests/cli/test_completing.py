@@ -23,11 +23,12 @@ def completed(cli, monkeypatch):
 @pytest.mark.parametrize(
     ("words", "offered"),
     [
-        (("re",), ["replay", "rescore"]),
+        (("re",), ["report", "replay", "rescore"]),
         (("info", "hou"), ["household"]),
         (("eval", "household", "--policy", "o"), ["oracle", "openai"]),
         (("eval", "household", "--split", "b"), ["builtin"]),
         (("eval", "household", "--protocol", "agent"), ["agentbench", "agentgym"]),
+        (("eval", "webshop", "--protocol", "agent"), ["agentbench-webshop", "agentgym-webshop"]),
         (("info", "household", "-o", "a"), ["admissible=", "aliases="]),
         (("play", "nowhere", "--split", ""), []),
         (("eval", "--policy", ""), []),
