@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from agentenvs.core.canon import JSON, digest
-from agentenvs.core.errors import DataError
+from agentenvs.core.errors import ContractError, DataError
 from agentenvs.harness import measures
+from agentenvs.harness.lines import read_lines
 from agentenvs.harness.manifest import Manifest, read_manifest
 from agentenvs.harness.rollout import EpisodeSummary
 from agentenvs.harness.statistics import BINNING, PASS_ALL, PASS_AT, Calibration, Repeated, repeated
@@ -124,16 +125,29 @@ def read_run(folder: Path) -> Run:
     """
     manifest = read_manifest(folder / "manifest.json")
     try:
-        lines = (folder / "episodes.jsonl").read_bytes().splitlines()  # of text, it would split at U+2028 as well
-        episodes = sorted((json.loads(line) for line in lines), key=lambda episode: episode["number"])
+        _check_entry(manifest)
+        episodes = read_lines(folder / "episodes.jsonl")
         summary = summarize([EpisodeSummary(**episode) for episode in episodes])
-    except (OSError, ValueError, KeyError, TypeError) as error:
+        table_digest = digest(episodes)
+    except (OSError, ValueError, KeyError, TypeError, ContractError) as error:
         raise DataError(
             f"{folder} is no run folder", why=str(error), fix="give a folder that `agentenvs eval` wrote"
         ) from error
-    if digest(episodes) != manifest.episode_table_digest:
+    if table_digest != manifest.episode_table_digest:
         raise DataError(f"the episodes of {folder} were changed after the run", fix="take it from where it was made")
     return Run(folder, manifest, summary, episodes)
+
+
+def _check_entry(manifest: Manifest) -> None:
+    """Refuse a manifest that does not say what was played.
+
+    Raises:
+        ValueError: It is not of one environment, or its options are none.
+    """
+    if len(manifest.envs) != 1:
+        raise ValueError(f"its manifest is of {len(manifest.envs)} environments")
+    if type(json.loads(manifest.envs[0].options)) is not dict:
+        raise ValueError("the options of its manifest are no object")
 
 
 def measured(run: Run) -> dict[str, JSON]:

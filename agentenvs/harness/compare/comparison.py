@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 LEVEL = 0.05
 
+LARGEST_REWARD = 1e100
+"""What is larger has no variance that a float holds; such rewards are not compared."""
+
 MOST_RUNS = 12
 """More pairs than these make are no table any more."""
 
@@ -231,6 +234,8 @@ class _Judge:
         if all(column.rewards == column.rates for column in self._columns):
             return None
         largest = max(map(abs, [*first, *second])) or 1.0
+        if largest > LARGEST_REWARD:
+            return None
         spread = max(max(first), max(second)) - min(min(first), min(second)) or largest
         return self._difference("mean reward", places, first, second, spread, None)
 
@@ -245,7 +250,7 @@ class _Judge:
     ) -> Difference:
         gaps = [b - a for a, b in zip(first, second, strict=True)]
         totals, weights = self._clusters(places, gaps)
-        interval, method = self._interval(totals, weights, outcomes, name)
+        interval, method = self._interval(totals, weights, largest, outcomes, name)
         if outcomes is not None:
             test = statistics.mcnemar(outcomes["first"], outcomes["second"])
         else:
@@ -279,13 +284,17 @@ class _Judge:
         return [math.fsum(values) for values in found.values()], [float(len(values)) for values in found.values()]
 
     def _interval(
-        self, totals: Sequence[float], weights: Sequence[float], outcomes: dict[str, int] | None, name: str
+        self,
+        totals: Sequence[float],
+        weights: Sequence[float],
+        largest: float,
+        outcomes: dict[str, int] | None,
+        name: str,
     ) -> tuple[statistics.Interval, str]:
         if outcomes is not None:
             few, many = outcomes["first"], outcomes["second"]
             return statistics.paired_rate_interval(few, many, len(totals)), "Bonett and Price, paired"
-        made = statistics.cluster_bootstrap(totals, weights, self._key, self._resamples, purpose=name)
-        return made.interval, made.method
+        return statistics.difference_interval(totals, weights, largest, self._key, self._resamples, purpose=name)
 
 
 def _outcomes(first: Sequence[float], second: Sequence[float]) -> dict[str, int]:
@@ -313,8 +322,7 @@ def _played(run: Run, name: str, column: Column, paired: Paired, resamples: int)
     if once:
         interval, method = statistics.wilson(sum(column.won), len(rates)), "Wilson"
     else:
-        made = statistics.cluster_bootstrap(rates, [1.0] * len(rates), _key(run), resamples, purpose="rate")
-        interval, method = made.interval, made.method
+        interval, method = statistics.rate_interval(rates, _key(run), resamples)
     attempts = list(zip(column.won, column.attempts, strict=True))
     return Played(
         name=name,

@@ -11,7 +11,9 @@ from agentenvs.harness.statistics.intervals import (
     Bootstrap,
     cluster_bootstrap,
     deviation,
+    difference_interval,
     paired_rate_interval,
+    rate_interval,
 )
 from agentenvs.harness.statistics.planning import correlation, smallest_paired_difference, smallest_unpaired_difference
 from agentenvs.harness.statistics.ranks import RankInterval, rank_intervals
@@ -34,6 +36,7 @@ __all__ = [
     "cluster_bootstrap",
     "correlation",
     "deviation",
+    "difference_interval",
     "episodes_to_tell",
     "holm",
     "mcnemar",
@@ -42,6 +45,7 @@ __all__ = [
     "pass_all",
     "pass_at",
     "rank_intervals",
+    "rate_interval",
     "repeated",
     "smallest_difference",
     "smallest_paired_difference",

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from agentenvs.harness.statistics.draws import Draws, Whole, whole
-from agentenvs_scoring.stats import Z95, Interval
+from agentenvs_scoring.stats import Z95, Interval, wilson
 
 RESAMPLES = 10_000
 
@@ -25,6 +25,16 @@ _MOST_DRAWS = 20_000_000
 """Clusters drawn in all; fewer resamples are made where there are many clusters, all different."""
 
 _FEWEST_RESAMPLES = 1_000
+
+FEWEST_CLUSTERS = 10
+"""With fewer, a bootstrap says too little of what was not drawn, and is not used."""
+
+
+class Made(NamedTuple):
+    """An interval and how it was made."""
+
+    interval: Interval
+    method: str
 
 
 class Bootstrap(NamedTuple):
@@ -37,6 +47,11 @@ class Bootstrap(NamedTuple):
     def method(self) -> str:
         """In words."""
         return f"cluster bootstrap, percentile, {self.resamples:,} resamples"
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing varies, so that a bootstrap knows no uncertainty."""
+        return self.interval.low == self.interval.high
 
 
 def cluster_bootstrap(
@@ -108,6 +123,75 @@ def paired_rate_interval(only_first: int, only_second: int, pairs: int, z: float
     first, second = (only_first + 1) / (pairs + 2), (only_second + 1) / (pairs + 2)
     half = z * math.sqrt((first + second - (second - first) ** 2) / (pairs + 2))
     return Interval(max(second - first - half, -1.0), min(second - first + half, 1.0))
+
+
+def difference_interval(
+    totals: Sequence[float],
+    weights: Sequence[float],
+    largest: float,
+    key: bytes,
+    resamples: int = RESAMPLES,
+    *,
+    purpose: str = "difference",
+) -> Made:
+    """Return the interval of a mean paired difference over clusters.
+
+    A cluster bootstrap; with fewer than ten clusters, or where all are alike, an adjusted Wald interval: one cluster
+    more of the largest difference each way, as :func:`paired_rate_interval` has it.
+
+    Args:
+        totals: Sum of the differences of each cluster.
+        weights: What each counts for.
+        largest: The largest difference there can be.
+        key: Seed.
+        resamples: Of the bootstrap.
+        purpose: Keeps several bootstraps of one key apart.
+
+    Raises:
+        ValueError: As for :func:`cluster_bootstrap`.
+    """
+    made = cluster_bootstrap(totals, weights, key, resamples, purpose=purpose)
+    if len(totals) >= FEWEST_CLUSTERS and not made.empty:
+        return Made(made.interval, made.method)
+    middle, error = adjusted_difference(totals, weights, largest)
+    half = Z95 * error
+    interval = Interval(max(middle - half, -largest), min(middle + half, largest))
+    return Made(interval, "adjusted Wald, one cluster more each way")
+
+
+def rate_interval(rates: Sequence[float], key: bytes, resamples: int = RESAMPLES, *, purpose: str = "rate") -> Made:
+    """Return the interval of a mean of rates, one a cluster.
+
+    A cluster bootstrap; with fewer than ten clusters, or where all are alike, Wilson's interval as if each cluster were
+    one trial, which is never too short.
+
+    Args:
+        rates: In [0, 1].
+        key: Seed.
+        resamples: Of the bootstrap.
+        purpose: Keeps several bootstraps of one key apart.
+
+    Raises:
+        ValueError: As for :func:`cluster_bootstrap`.
+    """
+    made = cluster_bootstrap(rates, [1.0] * len(rates), key, resamples, purpose=purpose)
+    if len(rates) >= FEWEST_CLUSTERS and not made.empty:
+        return Made(made.interval, made.method)
+    won = math.fsum(rates)
+    low, high = wilson(math.floor(won), len(rates)).low, wilson(math.ceil(won), len(rates)).high
+    return Made(Interval(low, high), "Wilson, a cluster as one trial")
+
+
+def adjusted_difference(totals: Sequence[float], weights: Sequence[float], largest: float) -> tuple[float, float]:
+    """Return the mean difference and its standard error, with one cluster of the largest difference more each way.
+
+    The variance of a ratio, linearised: Cochran, Sampling Techniques, section 6.4; the adjustment: Bonett and Price.
+    """
+    totals, weights = [*totals, largest, -largest], [*weights, 1.0, 1.0]
+    weight, count = math.fsum(weights), len(totals)
+    ratio = math.fsum(totals) / weight
+    square = math.fsum((total - ratio * share) ** 2 for total, share in zip(totals, weights, strict=True))
+    return ratio, math.sqrt(square * count / (count - 1)) / weight
 
 
 def deviation(values: Sequence[float]) -> float:

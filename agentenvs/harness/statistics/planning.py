@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from agentenvs.harness.statistics.intervals import deviation
+from agentenvs.harness.statistics.intervals import adjusted_difference, deviation
 from agentenvs_scoring.stats import Z80, Z95
 
 
@@ -21,12 +21,7 @@ def smallest_paired_difference(totals: Sequence[float], weights: Sequence[float]
         weights: What each counts for.
         largest: The largest difference there can be; no more is returned.
     """
-    totals, weights = [*totals, largest, -largest], [*weights, 1.0, 1.0]
-    weight, count = math.fsum(weights), len(totals)
-    ratio = math.fsum(totals) / weight
-    # The variance of a ratio, linearised: Cochran, Sampling Techniques, section 6.4.
-    square = math.fsum((total - ratio * share) ** 2 for total, share in zip(totals, weights, strict=True))
-    error = math.sqrt(square * count / (count - 1)) / weight
+    _, error = adjusted_difference(totals, weights, largest)
     return min((Z95 + Z80) * error, largest)
 
 

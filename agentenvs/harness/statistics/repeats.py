@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from agentenvs.harness.statistics.intervals import RESAMPLES, cluster_bootstrap
+from agentenvs.harness.statistics.intervals import RESAMPLES, rate_interval
 from agentenvs_scoring.stats import Interval, pass_all, pass_at
 
 PASS_AT = "pass@k: one of k attempts won; 1 - C(n-c, k) / C(n, k) a scenario (Chen et al. 2021), mean over them"
@@ -23,7 +23,7 @@ class Repeated(NamedTuple):
 
 
 def repeated(attempts: Sequence[tuple[int, int]], key: bytes, resamples: int = RESAMPLES) -> list[Repeated]:
-    """Return pass@k and pass^k for k from 1 to the fewest attempts of a scenario, with bootstrap intervals.
+    """Return pass@k and pass^k for k from 1 to the fewest attempts of a scenario, with intervals over scenarios.
 
     Scenarios are the clusters. Both are unbiased; with k close to the number of attempts they vary much.
 
@@ -37,7 +37,6 @@ def repeated(attempts: Sequence[tuple[int, int]], key: bytes, resamples: int = R
     """
     if not attempts or not all(count for _, count in attempts):
         raise ValueError("there is no scenario, or one without an attempt")
-    ones = [1.0] * len(attempts)
     rows = []
     for k in range(1, min(count for _, count in attempts) + 1):
         at = [pass_at(won, count, k) for won, count in attempts]
@@ -46,9 +45,9 @@ def repeated(attempts: Sequence[tuple[int, int]], key: bytes, resamples: int = R
             Repeated(
                 k,
                 sum(at) / len(at),
-                cluster_bootstrap(at, ones, key, resamples, purpose=f"pass@{k}").interval,
+                rate_interval(at, key, resamples, purpose=f"pass@{k}").interval,
                 sum(every) / len(every),
-                cluster_bootstrap(every, ones, key, resamples, purpose=f"pass^{k}").interval,
+                rate_interval(every, key, resamples, purpose=f"pass^{k}").interval,
             )
         )
     return rows

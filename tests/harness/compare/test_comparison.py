@@ -60,7 +60,8 @@ def test_unequal_attempts_count_each_scenario_once(tmp_path: Path) -> None:
     found = compare([run(tmp_path / "a", twice), run(tmp_path / "b", outcomes("10"))])
     assert [one.rate for one in found.runs] == [0.25, 0.5]
     assert [(one.episodes, one.scenarios) for one in found.runs] == [(4, 2), (2, 2)]
-    assert found.runs[0].interval.startswith("cluster bootstrap")
+    assert found.runs[0].interval == "Wilson, a cluster as one trial"
+    assert found.pairs[0].whole.interval == "adjusted Wald, one cluster more each way"
     assert [row.k for row in found.runs[0].repeats] == [1, 2]
     assert any(line.startswith("pass^k: all of k attempts won") for line in tables.sentences(found))
 
@@ -107,11 +108,14 @@ def test_families_as_clusters_say_less(tmp_path: Path) -> None:
 
 def test_rewards_are_compared_where_they_say_more(tmp_path: Path) -> None:
     first = [episode(index, False, reward=index / 40) for index in range(40)]
-    second = [episode(index, False, reward=index / 40 + 0.1) for index in range(40)]
+    second = [episode(index, False, reward=index / 40 + 0.1 + index % 2 / 50) for index in range(40)]
     reward = compare([run(tmp_path / "a", first), run(tmp_path / "b", second)]).pairs[0].reward
     assert reward is not None
-    assert (reward.difference, reward.low, reward.high) == pytest.approx((0.1, 0.1, 0.1))
+    assert (reward.difference, reward.low, reward.high) == pytest.approx((0.11, 0.107, 0.113), abs=1e-3)
+    assert reward.interval.startswith("cluster bootstrap")
     assert reward.real
+    huge = [episode(index, False, reward=1e300 * (-1.0) ** index) for index in range(40)]
+    assert compare([run(tmp_path / "c", first), run(tmp_path / "d", huge)]).pairs[0].reward is None
 
 
 def test_three_runs_have_ranks_that_the_comparisons_bear(tmp_path: Path) -> None:

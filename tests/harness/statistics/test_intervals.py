@@ -96,6 +96,20 @@ def test_paired_rates_as_published() -> None:
     assert (low, high) == pytest.approx((b - a - half, b - a + half), abs=1e-12)
 
 
+def test_few_clusters_and_clusters_alike_get_an_interval_that_is_not_empty() -> None:
+    few = statistics.difference_interval([1.0, 1.0, 0.5], [1.0] * 3, 1.0, b"key")
+    assert few.method == "adjusted Wald, one cluster more each way"
+    assert few.interval.low < 0 < few.interval.high
+    alike = statistics.difference_interval([0.0] * 30, [1.0] * 30, 1.0, b"key").interval
+    assert alike == pytest.approx(statistics.paired_rate_interval(0, 0, 30), abs=0.002)
+    many = statistics.difference_interval([1.0, 0.0] * 10, [1.0] * 20, 1.0, b"key")
+    assert many.method.startswith("cluster bootstrap")
+    sure = statistics.rate_interval([1.0] * 20, b"key")
+    assert sure == (statistics.wilson(20, 20), "Wilson, a cluster as one trial")
+    assert statistics.rate_interval([1 / 3, 2 / 3] * 4, b"key").interval == statistics.wilson(4, 8)
+    assert statistics.rate_interval([1 / 3, 2 / 3] * 10, b"key").method.startswith("cluster bootstrap")
+
+
 def test_where_no_pair_differs_the_interval_is_not_empty_and_shrinks() -> None:
     few, many = statistics.paired_rate_interval(0, 0, 12), statistics.paired_rate_interval(0, 0, 1000)
     assert few.low < -0.1 < 0.1 < few.high
