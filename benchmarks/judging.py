@@ -1,4 +1,4 @@
-"""How fast runs are judged: played again from their records, brought into the index.
+"""How fast runs are judged: played again from their records, brought into the index, compared.
 
 Every figure is CPU time of this process and its threads (``time.process_time``), the best of several rounds, because
 other work on the machine only ever adds; what the database's server does elsewhere is not in it.
@@ -22,7 +22,10 @@ import agentenvs
 from agentenvs.core.canon import canonical, digest
 from agentenvs.core.record import read_records
 from agentenvs.core.replay import replay
+from agentenvs.core.streams import Stream
 from agentenvs.envs.household import data, propose
+from agentenvs.harness.compare import compare, write_page
+from agentenvs.harness.report import read_run
 from agentenvs.harness.run import RunConfig, evaluate
 from agentenvs.harness.runs import asking, indexing
 from agentenvs.harness.runs.opening import opened
@@ -30,6 +33,7 @@ from agentenvs.harness.runs.opening import opened
 ROUNDS = 3
 EPISODES = 200
 LINES = 50_000
+PAIRED = 10_000
 
 
 class Row(NamedTuple):
@@ -136,7 +140,48 @@ def _grow(folder: Path, index: Callable[[], object]) -> float:
     return seconds
 
 
-PARTS: dict[str, Callable[[Task], list[Row]]] = {"reexecution": reexecution, "indexing": indexing_rate}
+def comparing(task: Task) -> list[Row]:
+    """Read two runs of many episodes on the same scenarios and compare them, with one attempt each and with three."""
+    rows = []
+    for attempts in (1, 3):
+        folders = [_outcomes(task.folder, name, attempts) for name in ("a", "b")]
+        seconds = []
+        for _ in range(ROUNDS):
+            start = time.process_time()
+            found = compare([read_run(folder) for folder in folders])
+            write_page(found, task.folder / "page.html")
+            seconds.append(time.process_time() - start)
+        name = f"compare, 2 x {PAIRED:,} episodes, a page, attempts at a scenario: {attempts}"
+        rows.append(Row(name, min(seconds), "CPU-seconds", "<= 2"))
+    return rows
+
+
+def _outcomes(folder: Path, name: str, attempts: int) -> Path:
+    """Return the folder of a run with drawn outcomes, rewards between, and eight kinds of task."""
+    run = folder / f"{name}{attempts}"
+    if not (folder / "seed").exists():
+        evaluate(RunConfig("household", "noop", episodes=1, out=folder / "seed"))
+    base = json.loads((folder / "seed" / "episodes.jsonl").read_text().splitlines()[0])
+    stream = Stream(name.encode(), "benchmark")
+    lines = []
+    for number in range(PAIRED):
+        index, won = number // attempts, stream.chance(7, 10)
+        kind, reward = f"kind {index % 8}", 1.0 if won else stream.uniform()
+        own = {"number": number, "index": index, "scenario_digest": digest(index), "kind": kind, "par": 3 + index % 30}
+        lines.append({**base, **own, "success": won, "reward": reward, "attempt": number % attempts + 1})
+    run.mkdir()
+    (run / "episodes.jsonl").write_text("".join(canonical(line) + "\n" for line in lines))
+    made = json.loads((folder / "seed" / "manifest.json").read_text())
+    own = {"run_id": run.name, "episode_table_digest": digest(lines)}
+    (run / "manifest.json").write_text(canonical({**made, **own}) + "\n")
+    return run
+
+
+PARTS: dict[str, Callable[[Task], list[Row]]] = {
+    "reexecution": reexecution,
+    "indexing": indexing_rate,
+    "comparing": comparing,
+}
 
 
 def main() -> None:
