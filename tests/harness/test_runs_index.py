@@ -190,6 +190,18 @@ def test_a_table_that_was_edited_or_cut_short_is_damage(lite: sa.Engine, tmp_pat
     assert [place.why for place in indexing.index(lite, tmp_path / "run").damage][1:] == ["half a line"]
 
 
+def test_half_a_line_that_was_made_whole_is_no_damage_any_more(lite: sa.Engine, tmp_path: Path) -> None:
+    _played(tmp_path / "run")
+    table = tmp_path / "run" / "episodes.jsonl"
+    whole = table.read_bytes()
+    table.write_bytes(whole[:-9])
+    assert [place.line for place in indexing.index(lite, tmp_path / "run").damage] == [0, 6]
+    table.write_bytes(whole + b"half")
+    assert [place.line for place in indexing.index(lite, tmp_path / "run").damage] == [7]
+    table.write_bytes(whole)
+    assert indexing.index(lite, tmp_path / "run").damage == ()
+
+
 def test_hostile_words_are_kept_as_words(engine: sa.Engine, tmp_path: Path) -> None:
     nasty = "'; DROP TABLE runs; --\x00\x1b[31m<script>%s\u202e"
 

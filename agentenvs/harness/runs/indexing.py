@@ -138,16 +138,14 @@ def _write(connection: Connection, scanned: Scanned, known: sa.RowMapping | None
 def _fill(connection: Connection, number: int, scanned: Scanned, start: int) -> None:
     """Write the rows of a run, from a place in its table on, and count them."""
     episodes, damaged = schema.episodes, schema.damage
-    stale = damaged.c.run == number
+    data, damage = scanned.table.data, list(scanned.damage)
+    first = data[:start].count(b"\n") + 1
     if start == 0:
         connection.execute(sa.delete(episodes).where(episodes.c.run == number))
-    else:
-        stale = sa.and_(stale, damaged.c.line == 0)
-    connection.execute(sa.delete(damaged).where(stale))
-    data, damage = scanned.table.data, list(scanned.damage)
+    stale = sa.or_(damaged.c.line == 0, damaged.c.line >= first)
+    connection.execute(sa.delete(damaged).where(damaged.c.run == number, stale))
     known = connection.execute(sa.select(episodes.c.number).where(episodes.c.run == number)).scalars()
     seen = set(known)
-    first = data[:start].count(b"\n") + 1
     _insert(connection, [(number, *row) for row in scanning.rows(data[start:], first, seen, damage)])
     if scanned.expected is not None and not scanning.is_as_listed(scanned.table, scanned.expected):
         damage.append(Damage(scanning.TABLE, 0, "it is not what the manifest was made over"))
