@@ -320,16 +320,16 @@ def _comparable(runs: Sequence[Run]) -> bool:
 def _words(folder: Path, episode: int) -> dict[str, JSON]:
     try:
         sidecar = json.loads((folder / "sidecars" / f"{episode:06d}.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {"first": "(the sidecar is missing)", "said": [], "reasons": []}
-    return {
-        "first": _short(sidecar["first_observation"] or "(the environment failed before it showed anything)"),
-        "said": [
-            {**turn, "action": _short(_spelled(turn["action"])), "observation": _short(turn["observation"])}
-            for turn in sidecar["turns"][:_MAX_TURNS_SHOWN]
-        ],
-        "reasons": sidecar["verdict"]["reasons"],
-    }
+        return {
+            "first": _short(sidecar["first_observation"] or "(the environment failed before it showed anything)"),
+            "said": [
+                {**turn, "action": _short(_spelled(turn["action"])), "observation": _short(turn["observation"])}
+                for turn in sidecar["turns"][:_MAX_TURNS_SHOWN]
+            ],
+            "reasons": [str(reason) for reason in sidecar["verdict"]["reasons"]],
+        }
+    except (OSError, ValueError, LookupError, TypeError):
+        return {"first": "(the sidecar is missing or damaged)", "said": [], "reasons": []}
 
 
 def _short(text: str) -> str:

@@ -19,12 +19,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agentenvs.core.canon import JSON, canonical
-from agentenvs.core.errors import DataError
+from agentenvs.core.canon import JSON, canonical, canonical_bytes
+from agentenvs.core.errors import ContractError, DataError
 from agentenvs.harness import folder as folders
 from agentenvs.harness.planfile import PlanFile
 from agentenvs.harness.rollout import EpisodeSummary
-from agentenvs.harness.summary import infrastructure
+from agentenvs.harness.summary import infrastructure, summary_of
 
 _TABLE = "episodes.jsonl"
 _EARLIER = "earlier"
@@ -82,7 +82,8 @@ def look(folder: Path, written: PlanFile, *, retry_errors: bool) -> Standing:
     attempts: dict[int, int] = {}
     lines = list(_lines(folder / "attempts.jsonl"))
     for where, line in lines:
-        attempts[_number(line, where, written)] = attempts.get(line["number"], 0) + 1
+        number = _number(line, where, written)
+        attempts[number] = attempts.get(number, 0) + 1
     for one in (*listed, *earlier):
         attempts[one.number] = max(attempts.get(one.number, 0), one.attempt)
     fresh = tuple(one for one in moved if (one.number, one.attempt) not in known)
@@ -160,8 +161,8 @@ def _episodes(path: Path, written: PlanFile, several: bool = False) -> Iterator[
     for where, line in _lines(path):
         number = _number(line, where, written)
         try:
-            episode = EpisodeSummary(**line)
-        except TypeError as error:
+            episode = summary_of(line)
+        except ValueError as error:
             raise _damaged(where, str(error)) from error
         if (episode.split, episode.index) != (written.split, written.indices[number]):
             raise _damaged(where, f"it is of {episode.split}/{episode.index}, which the plan has not at {number}")
@@ -184,7 +185,8 @@ def _lines(path: Path) -> Iterator[tuple[str, dict[str, JSON]]]:
         where = f"line {place} of {path}"
         try:
             line: Any = json.loads(raw)
-        except (ValueError, RecursionError) as error:
+            canonical_bytes(line)
+        except (ValueError, RecursionError, ContractError) as error:
             raise _damaged(where, str(error)) from error
         if not isinstance(line, dict):
             raise _damaged(where, "it is no object")

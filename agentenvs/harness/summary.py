@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import NoneType
 
 from agentenvs.core.canon import JSON
 from agentenvs.core.portable import total
@@ -30,6 +31,35 @@ def summarize(episodes: Sequence[EpisodeSummary]) -> dict[str, JSON]:
         "metrics": _means(episode.metrics for episode in episodes),
         "kinds": {kind: _row([episode for episode in episodes if episode.kind == kind]) for kind in kinds},
     }
+
+
+_KINDS: Mapping[str, tuple[type, ...]] = {
+    **dict.fromkeys(("number", "index", "turns", "invalid", "undone", "attempt"), (int,)),
+    **dict.fromkeys(("split", "scenario", "record", "ending"), (str,)),
+    **dict.fromkeys(("kind", "stopped", "error", "fault", "difficulty", "scenario_digest"), (str, NoneType)),
+    **dict.fromkeys(("reward", "episode_return"), (int, float)),
+    **dict.fromkeys(("usage", "metrics"), (dict,)),
+    "success": (bool,),
+    "par": (int, NoneType),
+}
+
+
+def summary_of(line: Mapping[str, JSON]) -> EpisodeSummary:
+    """Read a line of a table of episodes.
+
+    Raises:
+        ValueError: It is none; the message names the field.
+    """
+    try:
+        found = EpisodeSummary(**line)
+    except TypeError as error:
+        raise ValueError(str(error)) from error
+    for name, kinds in _KINDS.items():
+        if type(getattr(found, name)) not in kinds:
+            raise ValueError(f"{name} is {getattr(found, name)!r:.60}")
+    if any(type(count) not in (int, float, NoneType) for count in found.usage.values()):
+        raise ValueError(f"usage is {found.usage!r:.60}")
+    return found
 
 
 def infrastructure(episode: EpisodeSummary) -> bool:

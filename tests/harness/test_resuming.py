@@ -290,6 +290,8 @@ def test_a_run_goes_on_only_as_it_was_begun(tmp_path: Path, change: Any, said: s
         ('{"number": 9}', "9 is the number of no episode"),
         ('{"number": true}', "True is the number of no episode"),
         ('{"number": 1, "color": "red"}', "color"),
+        ('{"number": [1]}', "is the number of no episode"),
+        ('{"number": 1, "split": "\\ud800"}', "surrogate"),
     ],
 )
 def test_a_damaged_line_is_named_and_nothing_is_changed(tmp_path: Path, line: str, said: str) -> None:
@@ -299,6 +301,18 @@ def test_a_damaged_line_is_named_and_nothing_is_changed(tmp_path: Path, line: st
     with pytest.raises(DataError, match=said):
         _go_on(tmp_path)
     assert (tmp_path / "run" / "manifest.json").exists()
+
+
+@pytest.mark.parametrize(
+    "change", [{"usage": []}, {"reward": "1"}, {"turns": None}, {"success": 1}, {"usage": {"a": "b"}}]
+)
+def test_a_line_of_other_types_is_named(tmp_path: Path, change: dict[str, Any]) -> None:
+    _begin(tmp_path)
+    table = tmp_path / "run" / "episodes.jsonl"
+    first, *rest = table.read_text().splitlines()
+    table.write_text("\n".join([json.dumps({**json.loads(first), **change}), *rest, ""]))
+    with pytest.raises(DataError, match="line 1 of"):
+        _go_on(tmp_path)
 
 
 def test_a_line_that_stands_twice_is_named(tmp_path: Path) -> None:
