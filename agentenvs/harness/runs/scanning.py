@@ -243,7 +243,7 @@ def _row(line: Mapping[str, JSON]) -> Row:
         _text(line["scenario"]),
         _text_or_none(line["scenario_digest"], 64),
         _text(line["record"], 64),
-        _text_or_none(line["kind"]),
+        _label(line["kind"]),
         _text_or_none(line.get("difficulty")),
         _count(line["par"]),
         attempt,
@@ -271,6 +271,11 @@ def _text(value: Any, most: int | None = None) -> str:
     if most is not None and len(value) > most:
         raise ValueError(f"a text of {len(value)} characters where {most} are the most")
     return value if "\0" not in value else _clean(value)
+
+
+def _label(value: Any) -> str | None:
+    """Return a label as text: a world may number its kinds."""
+    return str(value) if type(value) in (int, float, bool) else _text_or_none(value)
 
 
 def _text_or_none(value: Any, most: int | None = None) -> str | None:
