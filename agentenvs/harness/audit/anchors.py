@@ -21,7 +21,7 @@ from agentenvs_scoring import cards
 from agentenvs_scoring.cards import Band
 from agentenvs_scoring.stats import wilson
 
-_WHOLE = 100
+_WHOLE = 50
 """Episodes a band from which on all bands are played."""
 
 _SURE = 3.290526731491899

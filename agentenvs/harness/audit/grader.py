@@ -126,10 +126,14 @@ def _broken(relation: Relation, before: Verdict, after: Verdict) -> bool:
 def _mutated(theatre: Theatre, cls: type[Any], most: int, outcomes: int, progress: Callable[[], None]) -> Row:
     name = "grader.mutants"
     entry, modules = scope_of(cls, theatre.said.graders)
-    mutants = list(Sources(entry, modules).mutants())
+    mutants = list(Sources(entry, modules, cls.__module__).mutants())
     items = battery(theatre, cls, outcomes)
     if not mutants or not items:
-        why = "no source of a score was found" if not mutants else "no outcome can be judged again"
+        why = (
+            "no source of a score is here: it is what another side pays"
+            if not mutants
+            else "no outcome can be judged again"
+        )
         return skipped(name, _MUTANTS, why, _LOST)
     whole = len(mutants)
     if whole > most:

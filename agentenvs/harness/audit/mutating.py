@@ -60,11 +60,13 @@ class Sources:
 
     Args:
         entry: What computes a verdict again.
-        modules: Names of the modules whose functions are mutated; those of the entry's package where empty.
+        modules: Names of the modules whose functions are mutated.
+        home: The module of the environment's class, in which methods are looked for that an inherited entry calls.
     """
 
-    def __init__(self, entry: Any, modules: tuple[str, ...]) -> None:
+    def __init__(self, entry: Any, modules: tuple[str, ...], home: str = "") -> None:
         self._modules = modules
+        self._home = home
         self._trees: dict[str, ast.Module] = {}
         self.targets: dict[tuple[str, str], Target] = {}
         self._cached: list[Any] = []
@@ -102,6 +104,8 @@ class Sources:
                 self._cached.append(found)
             self._reach_values(found)
         self._reach_methods(module, names)
+        if self._wanted(self._home) and self._home != function.__module__:
+            self._reach_methods(sys.modules[self._home], names)
 
     def _reach_values(self, found: Any) -> None:
         """Reach functions in a table."""

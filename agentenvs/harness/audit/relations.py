@@ -35,6 +35,8 @@ class Law:
     says: str
     run: Callable[[Theatre, TaskRef], Iterator[tuple[float, Take]]]
     """Yields plays with the most that each may earn."""
+    solved: bool = True
+    """Whether it takes a solution. What may be repeated without one is known only where nothing is paid by the step."""
 
 
 def rows(theatre: Theatre) -> Iterator[Row]:
@@ -53,6 +55,8 @@ def count(theatre: Theatre) -> int:
 def _row(theatre: Theatre, law: Law) -> Row:
     name = f"relation.{law.name}"
     solved = [ref for ref in theatre.refs if theatre.solution(ref)]
+    if not solved and not law.solved and (law.run is _bound or theatre.spec.capabilities.rewards == "final"):
+        solved = theatre.refs
     if not solved:
         return skipped(name, law.says, _UNSOLVED, _LOST)
     most, tried = 0.0, 0
@@ -259,10 +263,10 @@ LAWS: tuple[Law, ...] = (
     Law("useless-steps", "a step that does nothing, added to a solution, earns nothing", _padding),
     Law("stopping-early", "a solution that is broken off earns no more than a whole one", _prefixes),
     Law("doubled-steps", "the steps of a solution, done twice, earn no more", _doubled),
-    Law("repeating", "one thing done over and over earns no more than once", _repeated),
-    Law("undo-loop", "a thing done and undone over and over earns no more than one round", _undone),
+    Law("repeating", "one thing done over and over earns no more than once", _repeated, solved=False),
+    Law("undo-loop", "a thing done and undone over and over earns no more than one round", _undone, solved=False),
     Law("more-turns", "with one turn too few a solution does not win; with more turns it earns no more", _late),
-    Law("limit-binds", "an episode is over at its limit", _bound),
+    Law("limit-binds", "an episode is over at its limit", _bound, solved=False),
     Law(
         "lists", "a list of a solution with wrong things in it earns less; one with everything twice no more", _superset
     ),

@@ -42,7 +42,7 @@ class Size:
 
 
 QUICK = Size(episodes=12, own=4, anchored=6, mutants=150, outcomes=4_000)
-FULL = Size(episodes=48, own=24, anchored=500, mutants=100_000, outcomes=12_000)
+FULL = Size(episodes=48, own=24, anchored=60, mutants=100_000, outcomes=12_000)
 
 
 def audit_env(
