@@ -89,6 +89,8 @@ def calibrate(
     wanted = _Wanted(player, split, QUICK_EPISODES if quick else episodes, data, jobs or os.cpu_count() or 1)
     with console.files():
         kept = keep(spec, splits_of(spec, data), card)
+        if write and not os.access(kept.path if kept.path.exists() else kept.path.parent, os.W_OK):
+            raise ConfigError(f"{kept.path} cannot be written", fix="name another: --card FILE")
         runs = [read_run(folder) for folder in add]
         only_runs = bool(runs) and not check
         found = [] if only_runs else _measure(env, kept, wanted)

@@ -40,6 +40,7 @@ def test_a_card_beside_a_world_of_ones_own(cli, world):
         (("household", "--quick", "--write"), "a part of the episodes makes no card"),
         (("household", "--player", "nobody"), "there is nothing to measure"),
         (("household", "--card", "bad.toml"), "is no score card"),
+        (("household", "--write", "--card", "no/card.toml"), "no/card.toml cannot be written"),
         (("household", "--add", "nowhere"), "there is no manifest at"),
         (("nowhere",), "AE101"),
     ],
