@@ -24,7 +24,8 @@ ROOT = Path(__file__).parents[3]
 ROOMS = os.pathsep.join(str(ROOT / room) for room in (".", "servers", "scenarios", "scoring"))
 PAGES = ROOT / "docs" / "plugs"
 PEERS = ROOT / "tests" / "adapters" / "plugs" / "peers"
-SECONDS = 280
+SECONDS = 850
+"""How long a program of a trainer's may take: on a busy machine importing torch alone takes a minute."""
 QUIET = {
     "HF_HUB_OFFLINE": "1",
     "HF_HUB_DISABLE_TELEMETRY": "1",
@@ -33,6 +34,17 @@ QUIET = {
     "OMP_NUM_THREADS": "1",  # on a busy machine torch's threads wait for each other ten times longer than they work
 }
 """What a trainer is told, so that it downloads nothing, calls nobody, and is done in time."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let what plays with a trainer take as long as :data:`SECONDS` says."""
+    for item in items:
+        if (
+            Path(__file__).parent in item.path.parents
+            and item.get_closest_marker("peer")
+            and not item.get_closest_marker("timeout")
+        ):
+            item.add_marker(pytest.mark.timeout(SECONDS + 50))
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -90,7 +90,7 @@ def clerk_call(action: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.mark.peer
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_the_example_of_the_page_works_as_printed_beside_a_dialogue(tmp_path, server, responses):
     python = peer(PYTHON, "nemo-gym 0.4")
     yaml, app, dataset, start, collect = printed()

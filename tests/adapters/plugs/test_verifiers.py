@@ -19,11 +19,11 @@ PYTHON = "AGENTENVS_PEER_VERIFIERS"
 LEGACY = "AGENTENVS_PEER_VERIFIERS_03"
 
 
-def evaluate(folder: Path, url: str, **changed: str) -> list[dict]:
+def evaluate(folder: Path, model: str, /, **changed: str) -> list[dict]:
     """Run the command of the page, with other values of its options."""
     python = peer(PYTHON, "verifiers 0.4")
     (folder / "household_vf.py").write_text(printed("verifiers"))
-    command = printed("verifiers", "bash").replace("\\\n", " ").replace("http://127.0.0.1:9000/v1", url)
+    command = printed("verifiers", "bash").replace("\\\n", " ").replace("http://127.0.0.1:9000/v1", model)
     words = [*command.split(), "--output-dir", str(folder / "out")]
     for name, value in changed.items():
         words += [f"--env.taskset.{name}", value]
@@ -55,11 +55,11 @@ def test_vf_eval_plays_a_dialogue(tmp_path, model, talk, server):
         assert len(trace["info"]["agentenvs"]["turns"]) == len(talk)
 
 
-def older(folder: Path, url: str, **arguments: Any) -> list[dict]:
+def older(folder: Path, model: str, /, **arguments: Any) -> list[dict]:
     """Run the command of the page for the older interface; with arguments other than those printed, where given."""
     python = peer(LEGACY, "verifiers 0.3")
     (folder / "household_old.py").write_text(printed("verifiers", place=1))
-    words = shlex.split(printed("verifiers", "bash", 1).replace("http://127.0.0.1:9000/v1", url))
+    words = shlex.split(printed("verifiers", "bash", 1).replace("http://127.0.0.1:9000/v1", model))
     place = words.index("-a") + 1
     words[place] = json.dumps({**json.loads(words[place]), **arguments})
     run(python.parent / words[0], *words[1:], "-d", "-s", "-o", folder / "out", cwd=folder, MY_KEY="none")
