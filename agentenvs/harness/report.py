@@ -21,7 +21,6 @@ from agentenvs.core.errors import ContractError, DataError
 from agentenvs.harness import measures
 from agentenvs.harness.lines import read_lines
 from agentenvs.harness.manifest import Manifest, read_manifest
-from agentenvs.harness.rollout import EpisodeSummary
 from agentenvs.harness.statistics import BINNING, PASS_ALL, PASS_AT, Calibration, Repeated, repeated
 from agentenvs.harness.summary import summarize
 from agentenvs_scoring.stats import Interval, episodes_to_tell, wilson
@@ -126,8 +125,9 @@ def read_run(folder: Path) -> Run:
     manifest = read_manifest(folder / "manifest.json")
     try:
         _check_entry(manifest)
-        episodes = read_lines(folder / "episodes.jsonl")
-        summary = summarize([EpisodeSummary(**episode) for episode in episodes])
+        lines = read_lines(folder / "episodes.jsonl")
+        episodes = [line.form for line in lines]
+        summary = summarize([line.summary for line in lines])
         table_digest = digest(episodes)
     except (OSError, ValueError, KeyError, TypeError, ContractError) as error:
         raise DataError(

@@ -36,11 +36,11 @@ def summarize(episodes: Sequence[EpisodeSummary]) -> dict[str, JSON]:
 _KINDS: Mapping[str, tuple[type, ...]] = {
     **dict.fromkeys(("number", "index", "turns", "invalid", "undone", "attempt"), (int,)),
     **dict.fromkeys(("split", "scenario", "record", "ending"), (str,)),
-    **dict.fromkeys(("stopped", "error", "fault", "difficulty", "scenario_digest"), (str, NoneType)),
+    **dict.fromkeys(("stopped", "error", "fault", "scenario_digest"), (str, NoneType)),
     **dict.fromkeys(("reward", "episode_return"), (int, float)),
     **dict.fromkeys(("usage", "metrics"), (dict,)),
     "success": (bool,),
-    "kind": (str, int, float, bool, NoneType),
+    **dict.fromkeys(("kind", "difficulty"), (str, int, float, bool, NoneType)),
     "par": (int, float, NoneType),
 }
 

@@ -244,7 +244,7 @@ def _row(line: Mapping[str, JSON]) -> Row:
         _text_or_none(line["scenario_digest"], 64),
         _text(line["record"], 64),
         _label(line["kind"]),
-        _text_or_none(line.get("difficulty")),
+        _label(line.get("difficulty")),
         _count(line["par"]),
         attempt,
         _text(line["ending"], 12),
