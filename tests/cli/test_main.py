@@ -24,6 +24,7 @@ VERBS = (
     "compare",
     "report",
     "collect",
+    "train",
     "replay",
     "rescore",
     "calibrate",
