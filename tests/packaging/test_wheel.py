@@ -28,8 +28,15 @@ for name in sys.argv[2:]:
     package = importlib.import_module(name)
     assert package.__file__.startswith(sys.argv[1]), package.__file__
     for module in pkgutil.walk_packages(package.__path__, name + "."):
-        if not module.name.endswith("__main__"):
+        if module.name.endswith("__main__"):
+            continue
+        try:
             importlib.import_module(module.name)
+        except Exception as error:
+            # The trainer is an extra: its modules may want PyTorch, and nothing else that is not there.
+            wanted = getattr(error, "name", None) in ("torch", "transformers") or "agentenvs[train]" in str(error)
+            if not (module.name.startswith("agentenvs.train") and wanted):
+                raise
 """
 
 pytestmark = pytest.mark.xdist_group("wheel")
