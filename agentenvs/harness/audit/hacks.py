@@ -13,6 +13,9 @@ from agentenvs.harness.audit.theatre import Take, Theatre, apart
 from agentenvs_scoring.probes import SLACK, Probe
 from agentenvs_scoring.probes.generic import HACKS, Hack
 
+SURE = 2.5758293035489004
+"""Quantile of the normal distribution for 99 %: a guess is a breach where chance explains it no better than that."""
+
 UNSOLVED = "nobody knows whether a solution can be abused"
 
 
@@ -108,7 +111,8 @@ def judged(name: str, tries: str, probe: Probe, takes: Sequence[Take], span: tup
     if interval is None:
         lost = "the range of rewards says nothing: nobody knows how much luck is too much"
         return Row(name, tries, "skipped", said, None, mean, None, number, lost)
-    verdict = "breach" if interval.low > probe.average else "held" if mean <= probe.average + SLACK else "unclear"
+    sure = bounds(earned, low, high, SURE) or interval
+    verdict = "breach" if sure.low > probe.average else "held" if mean <= probe.average + SLACK else "unclear"
     return Row(name, tries, verdict, said, probe.average, mean, interval, number)  # type: ignore[arg-type]
 
 

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from agentenvs.core.canon import JSON
 from agentenvs.core.portable import total
-from agentenvs_scoring.stats import wilson
+from agentenvs_scoring.stats import Z95, wilson
 
 Outcome: TypeAlias = Literal["held", "breach", "unclear", "open", "skipped"]
 """``unclear``: more than it may earn in the mean, but chance could explain it; ``open``: a hole that is declared."""
@@ -76,8 +76,8 @@ def opened(row: Row, why: str) -> Row:
     return replace(row, verdict="open", evidence=f"{row.evidence}; declared: {why}") if row.verdict == "breach" else row
 
 
-def bounds(values: Sequence[float], low: float, high: float) -> Bounds | None:
-    """Return a 95 % interval of the mean of values in a range; None where the range says nothing.
+def bounds(values: Sequence[float], low: float, high: float, z: float = Z95) -> Bounds | None:
+    """Return an interval of the mean of values in a range; None where the range says nothing.
 
     Wilson's, with the sum of the values, scaled to the unit range and rounded outwards, for the number of successes: a
     value between 0 and 1 varies no more than one that is 0 or 1 with the same mean.
@@ -86,10 +86,12 @@ def bounds(values: Sequence[float], low: float, high: float) -> Bounds | None:
         values: One an episode, at least one.
         low: Least a value can be.
         high: Most it can be.
+        z: Quantile of the normal distribution; 95 % where none is named.
     """
     if not values or not 0 < high - low < WIDE:
         return None
     count = len(values)
     share = total(min(max((value - low) / (high - low), 0.0), 1.0) for value in values)
-    least, most = wilson(math.floor(share + 1e-9), count).low, wilson(min(math.ceil(share - 1e-9), count), count).high
+    least = wilson(math.floor(share + 1e-9), count, z).low
+    most = wilson(min(math.ceil(share - 1e-9), count), count, z).high
     return Bounds(low + least * (high - low), low + most * (high - low))

@@ -132,7 +132,9 @@ def _crashing(known: Known) -> Iterator[Any]:
 def _negated(known: Known) -> Iterable[Any]:
     """Say the steps of a solution so that they mean something else: denied, or as a part of another word."""
     last = known.solution[-1]
-    form = next((way for way in known.turned(_DENIALS) if known.differs(_formed(last, way), last)), _DENIALS[0])
+    form = next((way for way in known.turned(_DENIALS) if known.differs(_formed(last, way), last)), "")
+    if not form:
+        return  # there is nothing in it that could be denied
     for action in known.solution[:-1]:
         yield _formed(action, form) if known.nth % 2 else action
     yield _formed(last, form)

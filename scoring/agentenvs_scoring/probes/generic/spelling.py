@@ -62,9 +62,11 @@ def _floods(known: Known) -> Iterator[Any]:
 
 
 def _aliases(known: Known) -> Iterator[Any]:
-    texts = [action for action in known.solution if _text(action)]
+    told = [action for action in known.solution if not (isinstance(action, dict) and "end" in action)]
+    if not told or not _text(told[-1]):
+        return  # what decides is no text
     for alias in known.turned(ALIASES):
-        if texts and known.differs(spelled(texts[-1], alias), texts[-1]):
+        if known.differs(spelled(told[-1], alias), told[-1]):
             yield from (spelled(action, alias) for action in known.solution)
             return
 
