@@ -60,6 +60,7 @@ def build(
     b: float = 0.75,
     weights: Sequence[int] = (1,),
     lengths: Lengths = "exact",
+    places: Sequence[int] | None = None,
     total: int | None = None,
     progress: Progress | None = None,
 ) -> Index:
@@ -72,15 +73,18 @@ def build(
         b: How much a document's length matters, from 0 to 1; to a thousandth.
         weights: For each field, how often its words count.
         lengths: ``lucene`` rounds documents' lengths as Lucene does, for results near to its.
+        places: Where they come in another order than equal scores are shown in: each one's place in that.
         total: How many documents there are, for the progress.
         progress: Is told how far it is.
 
     Raises:
-        ContractError: k1, b or weights make no sense, or there are too many documents.
+        ContractError: k1, b, weights or places make no sense, or there are too many documents.
     """
     reader = _Reader(tokenizer or Tokenizer(), tuple(weights), progress or _silent, total)
     for name, text in documents:
         reader.add(name, text)
+    if places is not None:
+        reader.move(np.asarray(places, np.int64))
     return _Writer(reader, k1, b, lengths).index()
 
 
@@ -193,6 +197,20 @@ class _Reader:
             self._keep(words, np.frombuffer(self._ends, np.int64), self._first)
         self._words, self._ends, self._first = array("i"), array("q"), len(self.ids)
 
+    def move(self, places: Array) -> None:
+        """Give every document another number: that at its place in ``places``."""
+        self.flush()
+        count = len(self.ids)
+        back = np.full(count, -1, np.int64)
+        if places.shape == (count,) and not (count and (places.min() < 0 or places.max() >= count)):
+            back[places] = np.arange(count)
+        if (back < 0).any():
+            raise ContractError(f"places of {count} documents are no order of them")
+        self.ids = [self.ids[one] for one in back.tolist()]
+        self.lengths = [np.concatenate([np.zeros(0, np.int32), *self.lengths])[back]]
+        if self.runs:
+            self.runs = [_moved(self.runs, places)]
+
     def _keep(self, words: Array, ends: Array, first: int) -> None:
         """Keep the postings of the documents from ``first`` on, which end where ``ends`` says."""
         if len(self.ids) > MOST_DOCUMENTS:
@@ -216,6 +234,17 @@ def _run(words: Array, docs: Array) -> _Run:
     starts = np.flatnonzero(np.diff(terms, prepend=-1))
     counts = np.diff(starts, append=terms.size)
     return _Run(terms[starts], counts, (pairs & 0xFFFFFFFF).astype(np.int32), often)
+
+
+def _moved(runs: list[_Run], places: Array) -> _Run:
+    """Return all postings as one run, their documents numbered anew."""
+    terms = np.concatenate([np.repeat(run.terms, run.counts) for run in runs])
+    docs = places[np.concatenate([run.docs for run in runs])]
+    order = np.argsort((terms.astype(np.int64) << 32) | docs)
+    terms = terms[order]
+    starts = np.flatnonzero(np.diff(terms, prepend=-1))
+    often = np.concatenate([run.often for run in runs])[order]
+    return _Run(terms[starts], np.diff(starts, append=terms.size), docs[order].astype(np.int32), often)
 
 
 class _Writer:

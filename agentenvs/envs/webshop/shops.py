@@ -19,7 +19,7 @@ from agentenvs.envs.webshop.rules import MOST_RESULTS, Profile
 from agentenvs.envs.webshop.spec import SPEC
 from agentenvs_scenarios.webshop.families import SIZE
 from agentenvs_scenarios.webshop.files import find
-from agentenvs_scenarios.webshop.generated import GeneratedShop
+from agentenvs_scenarios.webshop.generated import LARGE, GeneratedShop
 from agentenvs_scenarios.webshop.goals import GoalSplit, goal_splits, mended
 from agentenvs_scenarios.webshop.load import LoadedShop, load_shop
 from agentenvs_scenarios.webshop.model import Scenario, Shop
@@ -33,10 +33,8 @@ B: Final = 0.4
 """BM25 as the original's engine has it."""
 
 INDEX: Final = "search.bm25"
-INDEX_FORMAT: Final = 5
+INDEX_FORMAT: Final = 6
 COLUMNS: Final = "products.npy"
-LARGE: Final = 5_000
-"""Products from which on a generated shop is handed columns, which are made with its search."""
 TABLE: Final = "nouns.json"
 TAGGER: Final = "spacy-3.8/en_core_web_sm"
 
@@ -178,7 +176,19 @@ def search_item(shop: Shop) -> Item:
         if isinstance(shop, GeneratedShop) and len(shop) >= LARGE:
             texts = _noting(shop, texts, folder / COLUMNS)
         documents = ((str(number), text) for number, text in enumerate(texts))
-        index = build(documents, tokenizer=ENGLISH, k1=K1, b=B, lengths="lucene", total=len(shop), progress=progress)
+        places = [0] * len(shop)
+        for place, at in enumerate(shop.order):
+            places[at] = place
+        index = build(
+            documents,
+            tokenizer=ENGLISH,
+            k1=K1,
+            b=B,
+            lengths="lucene",
+            places=places,
+            total=len(shop),
+            progress=progress,
+        )
         index.save(folder / INDEX)
 
     return Item("search", {"shop": shop.digest, "index": INDEX_FORMAT}, fill)

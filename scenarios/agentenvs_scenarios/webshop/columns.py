@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agentenvs_scenarios.webshop.families import SIZE, Facts
+from agentenvs_scenarios.webshop.generated import BITS, HALF, LETTERS
 from agentenvs_scenarios.webshop.model import Want
 from agentenvs_scenarios.webshop.vocabulary import Kind, vocabulary
 
@@ -126,3 +127,24 @@ def _place(kind: Kind, name: str, value: str) -> tuple[int, int]:
     """Return the number of a choice and of a value in it."""
     at = next(at for at, choice in enumerate(kind.choices) if choice.name == name)
     return at, kind.choices[at].values.index(value)
+
+
+def by_id(factor: int, shift: int, size: int) -> list[int]:
+    """Return the indices of a shop's products in the order of their ids.
+
+    Args:
+        factor: Of the permutation that ids are spelt from, as ``GeneratedShop`` has it.
+        shift: Likewise.
+        size: How many products.
+    """
+    mask = np.uint64((1 << BITS) - 1)
+    values = np.arange(size, dtype=np.uint64)
+    for _ in range(2):  # what overflows 64 bits is above the mask
+        values = (values * np.uint64(factor) + np.uint64(shift)) & mask
+        values ^= values >> np.uint64(HALF)
+    ranks = np.array([sorted(LETTERS).index(letter) for letter in LETTERS], np.int64)
+    keys = np.zeros(size, np.int64)
+    for at in range(0, BITS, 5):
+        keys = (keys << 5) | ranks[((values >> np.uint64(at)) & np.uint64(31)).astype(np.int64)]
+    found: list[int] = np.argsort(keys, kind="stable").tolist()
+    return found

@@ -28,12 +28,15 @@ DEFAULT_PRODUCTS: Final = 10_000
 LEAST_PRODUCTS: Final = 1_000
 MOST_PRODUCTS: Final = 10_000_000
 
+LARGE: Final = 5_000
+"""Products from which on a shop is handed columns, which are made with its search."""
+
 _MOST_FAMILIES: Final = 4_096
 _MOST_PRODUCTS: Final = 4_096
-_LETTERS: Final = "0123456789BCDFGHJKLMNPQRSTVWXYZA"
-_BITS: Final = 45
-_MASK: Final = (1 << _BITS) - 1
-_HALF: Final = 23
+LETTERS: Final = "0123456789BCDFGHJKLMNPQRSTVWXYZA"
+BITS: Final = 45
+_MASK: Final = (1 << BITS) - 1
+HALF: Final = 23
 
 
 class GeneratedShop:
@@ -131,8 +134,12 @@ class GeneratedShop:
 
     @property
     def order(self) -> Sequence[int]:
-        """Indices of the products, one after another."""
-        return range(self.size)
+        """Indices of the products by their ids, which tell nothing of a product."""
+        if self.size < LARGE:
+            return sorted(range(self.size), key=self.id_of)
+        from agentenvs_scenarios.webshop.columns import by_id
+
+        return by_id(self._ids.factor, self._ids.shift, self.size)
 
     def documents(self) -> Iterator[str]:
         """Yield the text a search looks at, product by product."""
@@ -144,17 +151,17 @@ class _Ids:
 
     def __init__(self, key: bytes) -> None:
         drawn = int.from_bytes(derive(key, "ids"), "big")
-        self._factor = (drawn & _MASK) | 1
-        self._back = pow(self._factor, -1, 1 << _BITS)
-        self._shift = (drawn >> _BITS) & _MASK
+        self.factor = (drawn & _MASK) | 1
+        self._back = pow(self.factor, -1, 1 << BITS)
+        self.shift = (drawn >> BITS) & _MASK
 
     def spell(self, index: int) -> str:
         """Return the id of an index."""
         value = index
         for _ in range(2):
-            value = (value * self._factor + self._shift) & _MASK
-            value ^= value >> _HALF
-        return "B" + "".join(_LETTERS[(value >> at) & 31] for at in range(0, _BITS, 5))
+            value = (value * self.factor + self.shift) & _MASK
+            value ^= value >> HALF
+        return "B" + "".join(LETTERS[(value >> at) & 31] for at in range(0, BITS, 5))
 
     def read(self, product_id: str) -> int:
         """Return the index of an id; one that no shop has where it is none."""
@@ -162,13 +169,13 @@ class _Ids:
             return MOST_PRODUCTS
         value = 0
         for at, letter in enumerate(product_id[1:]):
-            digit = _LETTERS.find(letter)
+            digit = LETTERS.find(letter)
             if digit < 0:
                 return MOST_PRODUCTS
             value |= digit << (5 * at)
         for _ in range(2):
-            value ^= value >> _HALF
-            value = ((value - self._shift) * self._back) & _MASK
+            value ^= value >> HALF
+            value = ((value - self.shift) * self._back) & _MASK
         return value
 
 

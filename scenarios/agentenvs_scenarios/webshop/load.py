@@ -98,8 +98,8 @@ class LoadedShop:
         return sorted(range(len(self._products)), key=lambda index: self._products[index].id)
 
     def documents(self) -> Iterator[str]:
-        """Yield the text a search looks at, product by product in that order."""
-        return (spelt(search_text(self._products[index])) for index in self.order)
+        """Yield the text a search looks at, product by product."""
+        return (spelt(search_text(product)) for product in self._products)
 
 
 def load_shop(folder: Path, limit: int | None = None) -> LoadedShop:

@@ -123,7 +123,7 @@ class Shop(Protocol):
         """Indices of the products in the order in which a search puts those of equal score."""
 
     def documents(self) -> Iterator[str]:
-        """Yield the text a search looks at, product by product in that order."""
+        """Yield the text a search looks at, product by product."""
 
 
 @dataclass(frozen=True, slots=True)

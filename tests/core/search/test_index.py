@@ -321,3 +321,18 @@ def test_what_is_no_index_of_sqlites_is_refused(tmp_path: Path) -> None:
 
 def test_bytes_are_the_same_everywhere() -> None:
     assert build(LARGE, tokenizer=ENGLISH, k1=0.9, b=0.4, lengths="lucene").digest.startswith(DIGEST)
+
+
+def test_documents_that_come_in_another_order_make_the_same_index() -> None:
+    texts = [(f"d{number}", f"red mug {'blue ' * (number % 3)}cup {number % 5}") for number in range(40)]
+    order = [(17 * number + 3) % 40 for number in range(40)]
+    moved = build([texts[at] for at in order], places=order)
+    straight = build(texts)
+    assert moved.digest == straight.digest
+    assert [hit.number for hit in moved.search("red mug", 40)] == [hit.number for hit in straight.search("red mug", 40)]
+
+
+@pytest.mark.parametrize("places", [[0, 1], [0, 1, 1], [0, 1, 3], [-1, 0, 1]])
+def test_places_that_are_no_order_are_refused(places: list[int]) -> None:
+    with pytest.raises(ContractError, match="no order"):
+        build([("a", "x"), ("b", "y"), ("c", "z")], places=places)
