@@ -208,7 +208,9 @@ def _shown(form: Mapping[str, Any]) -> RenderableType:
         table.add_row(*(_cell(worker[name]) for name in _COLUMNS))
     lines = []
     for what in ("sessions", "tenants", "problems_per_second"):
-        said = ", ".join(f"{console.safe(name) or '-'} {count:g}" for name, count in form[what].items())
+        # A world without sessions tells of none, so that whoever scales by it sees that too; here it is noise.
+        counted = {name: count for name, count in form[what].items() if count}
+        said = ", ".join(f"{console.safe(name) or '-'} {count:g}" for name, count in counted.items())
         lines.append(f"{what.replace('_', ' ')}: {said or 'none'}")
     return Group(table, "", *lines)
 

@@ -39,6 +39,7 @@ def test_an_address_is_one_scenario_and_universes_are_shared():
 def test_splits_and_sizes_have_universes_of_their_own(monkeypatch, tmp_path):
     monkeypatch.setenv("AGENTENVS_CACHE", str(tmp_path))
     monkeypatch.setenv(VARIABLE, "ab" * 16)
+    monkeypatch.setattr(holdings, "_universes", holdings.Recent(holdings.KEPT_PEOPLE, holdings._people))
     found = {make().scenario(split, 0).library for split in ("train", "dev", "test", "sealed")}
     assert len(found) == 4
     assert {path.name.rpartition("-")[0] for path in tmp_path.iterdir()} == {"searchworld-universe"}
