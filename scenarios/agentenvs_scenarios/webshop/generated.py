@@ -32,7 +32,7 @@ LARGE: Final = 5_000
 """Products from which on a shop is handed columns, which are made with its search."""
 
 _MOST_FAMILIES: Final = 4_096
-_MOST_PRODUCTS: Final = 4_096
+_MOST_PRODUCTS: Final = 16_384
 LETTERS: Final = "0123456789BCDFGHJKLMNPQRSTVWXYZA"
 BITS: Final = 45
 _MASK: Final = (1 << BITS) - 1
