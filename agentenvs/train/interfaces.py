@@ -31,7 +31,7 @@ from agentenvs.core.policy import Policy
 from agentenvs.core.task import TaskRef
 from agentenvs.train.batch import Batch
 from agentenvs.train.plugins import Plugin, Registry
-from agentenvs.train.records import Episode, Floats, Turn
+from agentenvs.train.records import Candidates, Episode, Floats, Turn
 
 if TYPE_CHECKING:
     import torch
@@ -120,12 +120,19 @@ class Engine(Protocol):
     def release(self, slots: Sequence[int]) -> None:
         """Forget the prefixes of some slots."""
 
-    def score(self, ids: Sequence[npt.NDArray[np.int32]], which: str = "now") -> list[Floats]:
+    def score(
+        self,
+        ids: Sequence[npt.NDArray[np.int32]],
+        which: str = "now",
+        candidates: Sequence[Candidates | None] | None = None,
+    ) -> list[Floats]:
         """Return the log-probability of each token behind its prefix, 0 for the first.
 
         Args:
             ids: Sequences.
             which: Whose weights: ``now``, or a snapshot's name (:meth:`keep`).
+            candidates: Of each sequence: what its tokens were sampled among, as :attr:`Segment.candidates` has it, so
+                that what is compared with the sampler's log-probabilities is of the same distribution.
         """
 
     def keep(self, name: str) -> None:
@@ -258,19 +265,11 @@ class Tokens:
     turn: torch.Tensor
     """Which turn of its episode."""
     streams: dict[str, torch.Tensor] = field(default_factory=dict)
-    logits: torch.Tensor | None = None
-    """Shape ``(n, vocabulary)``; only for a loss with ``full = True``."""
-    draws: tuple[torch.Tensor, torch.Tensor] | None = None
-    """Further draws of the sampler, ids and log-probabilities of shape ``(n, m)``; where the engine provides them."""
-    values: torch.Tensor | None = None
-    """A critic's value before each token, with gradient."""
 
 
 class Loss(Plugin):
     """From tokens to a loss. How tokens are added up is the engine's affair, and the same for all (aggregation)."""
 
-    full: ClassVar[bool] = False
-    """Whether it needs the logits of the whole vocabulary."""
     aggregation: Aggregation = "token-mean"
 
     @abstractmethod

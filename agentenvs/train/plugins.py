@@ -16,12 +16,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, ClassVar, Generic, TypeVar
 
-from agentenvs.core.errors import ConfigError, UserError
+from agentenvs.core.errors import ConfigError
 
 FIELDS: Mapping[str, str] = {
     "token.logp_mu": "the sampler's log-probability of each sampled token",
     "token.version": "the version of the weights that sampled it",
-    "token.draws": "further draws of the sampler at each position, with their log-probabilities",
     "token.logp_prox": "log-probability under the weights at the start of the update",
     "token.logp_ref": "log-probability under frozen weights",
     "token.logp_teacher": "log-probability under a teacher",
@@ -223,15 +222,3 @@ def check_needs(pipeline: Iterable[Plugin], provided: Iterable[str], known: Iter
         for field in sorted(plugin.required() - there):
             raise NeedError(plugin.name, field, sorted({one.name for one in candidates if field in one.provides}))
         there |= plugin.provides
-
-
-__all__ = [
-    "FIELDS",
-    "ROLLOUT",
-    "NeedError",
-    "Plugin",
-    "Registry",
-    "UserError",
-    "check_needs",
-    "configured",
-]

@@ -25,6 +25,8 @@ from agentenvs.core.trace import Fact
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int32]
 Mask = npt.NDArray[np.bool_]
+Candidates = list[Ints | None]
+"""For each token the ids it was sampled among, or None where among all."""
 
 UNSAMPLED = -1
 """The version of tokens that no weights sampled."""
@@ -61,7 +63,7 @@ class Segment:
     """The version of the weights that sampled each token; :data:`UNSAMPLED` elsewhere."""
     streams: dict[str, Floats] = field(default_factory=dict)
     """Further numbers a token, by name (``logp_ref``, ``value`` …)."""
-    candidates: list[npt.NDArray[np.int32] | None] | None = None
+    candidates: Candidates | None = None
     """Where sampling was constrained: for each token the ids that were legal there, or None where all were."""
 
     def __len__(self) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -119,9 +118,3 @@ def game_engine(seed: int, steps: int = 150) -> TorchEngine:
     shape = Shape(hidden=64, layers=2, heads=2, key_value_heads=1, feed_forward=128, length=64, tied=False)
     learner = LearnerConfig(lr=2e-3, warmup=10, decay=steps, token_budget=65536)
     return TorchEngine(build(shape, 32, seed), SamplerConfig(slots=256, max_length=32), learner)
-
-
-def flattened(parts: Sequence[Any]) -> Iterator[Any]:
-    """Yield what is in some sequences."""
-    for part in parts:
-        yield from part

@@ -105,6 +105,15 @@ def test_legal_actions_have_probabilities_that_add_up_to_one() -> None:
     assert sum(found.values()) == pytest.approx(1.0, abs=1e-5)
 
 
+def test_scores_among_the_legal_actions_are_those_that_were_sampled() -> None:
+    engine = TorchEngine(tiny(), SamplerConfig(slots=1, max_length=64), LearnerConfig())
+    (sampled,) = engine.sample([Draw([4, 2], 0, 3, LEGAL)], Sampling())
+    assert sampled.candidates is not None
+    ids = np.array([4, 2, *sampled.ids], np.int32)
+    (scored,) = engine.score([ids], "now", [[None, None, *sampled.candidates]])
+    assert scored[2:] == pytest.approx(np.array(sampled.logps), abs=1e-5)
+
+
 @pytest.mark.parametrize("sequences", [[], [[]], [[1, 2], [1]], [[1], [1, 2]]])
 def test_a_trie_refuses_what_cannot_be_told_apart(sequences: list[list[int]]) -> None:
     with pytest.raises(ValueError, match=r"legal|beginning"):
@@ -198,3 +207,30 @@ def test_a_game_is_learned_from_random_weights(seed: int) -> None:
 
 def _weights(engine: TorchEngine) -> list[float]:
     return [float(value.double().sum()) for value in engine.model.state_dict().values()]
+
+
+def test_activations_computed_again_give_the_same_update_and_bfloat16_nearly_so() -> None:
+    def updated(**settings: object) -> tuple[float, torch.Tensor]:
+        model = tiny()
+        learner = Learner(model, LearnerConfig(clip=1e9, lr=0.0, **settings))  # type: ignore[arg-type]
+        batch = Batch(episodes(12))
+        for index in range(12):
+            batch.paint(index, float(index) / 6 - 1)
+        loss = learner.update(batch, losses.make("reinforce"), range(12)).loss
+        return loss, torch.cat([one.grad.flatten() for one in model.parameters() if one.grad is not None])
+
+    plain, again, half = updated(), updated(checkpointing=True), updated(precision="bfloat16")
+    assert again[0] == pytest.approx(plain[0], abs=1e-6)
+    assert torch.allclose(again[1], plain[1], atol=1e-6)
+    assert half[0] == pytest.approx(plain[0], abs=0.05)
+    assert float(torch.nn.functional.cosine_similarity(half[1], plain[1], dim=0)) > 0.99
+
+
+def test_a_sampler_in_bfloat16_is_near_the_models_own_forward() -> None:
+    model = tiny()
+    engine = TorchEngine(model, SamplerConfig(slots=6, max_length=200, precision="bfloat16"), LearnerConfig())
+    gaps = []
+    for ids, told in conversations(engine, seed=3).values():
+        (scored,) = engine.score([np.array(ids, np.int32)])
+        gaps += [abs(scored[at] - logp) for at, (logp, among) in told.items() if at and among is None]
+    assert 0 < np.mean(gaps) < 0.02

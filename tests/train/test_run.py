@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from agentenvs.core.errors import ConfigError
 from agentenvs.train.config import TrainConfig, from_form
@@ -190,7 +189,6 @@ def test_a_critic_learns_what_it_is_told() -> None:
 
 
 def test_weights_are_kept_under_a_name() -> None:
-    torch.set_num_threads(1)
     engine = TorchEngine(tiny(), SamplerConfig(slots=2, max_length=64), LearnerConfig())
     assert engine.keeps("start") is False
     engine.keep("start")

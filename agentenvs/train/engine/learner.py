@@ -22,7 +22,7 @@ from agentenvs.train.batch import Batch
 from agentenvs.train.engine.packing import MicroBatch, pack
 from agentenvs.train.engine.slots import restricted
 from agentenvs.train.interfaces import Loss, Tokens, Update
-from agentenvs.train.records import Floats
+from agentenvs.train.records import Candidates, Floats
 
 LOGITS = 1 << 24
 """The most logits at once, before they are computed in chunks."""
@@ -107,7 +107,9 @@ class Scorer:
         return self.model.get_output_embeddings()  # type: ignore[operator,no-any-return]
 
     @torch.no_grad()
-    def score(self, sequences: Sequence[npt.NDArray[np.int32]]) -> list[Floats]:
+    def score(
+        self, sequences: Sequence[npt.NDArray[np.int32]], candidates: Sequence[Candidates | None] | None = None
+    ) -> list[Floats]:
         """Return the log-probability of every token behind its prefix, 0 for the first of a sequence."""
         order = sorted(range(len(sequences)), key=lambda one: -len(sequences[one]))
         found: list[Floats] = [np.zeros(0, np.float32)] * len(sequences)
@@ -122,9 +124,11 @@ class Scorer:
             hidden = self.hidden(ids)
             for line, one in enumerate(taken):
                 count = len(sequences[one])
+                known = None if candidates is None else candidates[one]
+                among = None if known is None else known[1:count]
                 logps = np.zeros(count, np.float32)
                 if count > 1:
-                    logps[1:] = self._logp(hidden[line, : count - 1], ids[line, 1:count], None).cpu().numpy()
+                    logps[1:] = self._logp(hidden[line, : count - 1], ids[line, 1:count], among).cpu().numpy()
                 found[one] = logps
         return found
 

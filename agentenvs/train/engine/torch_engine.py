@@ -26,7 +26,7 @@ from agentenvs.train.engine.generic import GenericSlots
 from agentenvs.train.engine.learner import Learner, LearnerConfig, Scorer
 from agentenvs.train.engine.slots import Slots
 from agentenvs.train.interfaces import Draw, Loss, Sampled, Sampling, Update
-from agentenvs.train.records import Floats
+from agentenvs.train.records import Candidates, Floats
 
 Weights = dict[str, torch.Tensor]
 
@@ -106,22 +106,27 @@ class TorchEngine:
 
     # ---- training --------------------------------------------------------------------------------------------------
 
-    def score(self, ids: Sequence[npt.NDArray[np.int32]], which: str = "now") -> list[Floats]:
-        """Return the log-probability of each token behind its prefix.
+    def score(
+        self,
+        ids: Sequence[npt.NDArray[np.int32]],
+        which: str = "now",
+        candidates: Sequence[Candidates | None] | None = None,
+    ) -> list[Floats]:
+        """Return the log-probability of each token behind its prefix; see :class:`agentenvs.train.interfaces.Engine`.
 
         Raises:
             ConfigError: No weights are kept under that name.
         """
         if which == "now":
-            return self.learner.score(ids)
+            return self.learner.score(ids, candidates)
         if which in self._others:
-            return self._others[which].score(ids)
+            return self._others[which].score(ids, candidates)
         if which not in self._kept:
             raise ConfigError(f"no weights are kept as {which!r}", fix="keep() them before")
         now = _copied(self.model)
         self.model.load_state_dict(self._kept[which])
         try:
-            return self.learner.score(ids)
+            return self.learner.score(ids, candidates)
         finally:
             self.model.load_state_dict(now)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Literal
 
@@ -35,8 +35,6 @@ class Recipe:
     signals: tuple[tuple[str, Mapping[str, Any]], ...] = ()
     hooks: tuple[tuple[str, Mapping[str, Any]], ...] = ()
     sampler: tuple[str, Mapping[str, Any]] | None = None
-    plan: Mapping[str, Any] = field(default_factory=dict)
-    """Settings of the plan it wants: ``minibatches``, ``epochs``."""
 
 
 _RECIPES: dict[str, Recipe] = {}

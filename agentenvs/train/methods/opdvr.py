@@ -40,7 +40,8 @@ class Teacher(Signal):
         """See :class:`Signal`."""
         name = self._taken(engine) if self.config.folder else self.config.kept
         segments = [segment for episode in episodes for segment in episode.segments]
-        for segment, scored in zip(segments, engine.score([one.ids for one in segments], name), strict=True):
+        found = engine.score([one.ids for one in segments], name, [one.candidates for one in segments])
+        for segment, scored in zip(segments, found, strict=True):
             segment.streams["logp_teacher"] = scored
         gaps = [float((one.streams["logp_teacher"] - one.logp_mu)[one.loss_mask].sum()) for one in segments]
         count = sum(int(one.loss_mask.sum()) for one in segments)

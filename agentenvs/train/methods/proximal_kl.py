@@ -65,6 +65,6 @@ recipe(
         credits=(("group-relative", {"deviation": True}),),
         loss=("proximal-kl", {}),
         aggregation="token-mean",
-        plan={"minibatches": 2},
+        sampler=("in-order", {"minibatches": 2}),
     )
 )

@@ -29,6 +29,10 @@ START = 1 / (1 - LOWEST)
 """The evidence a scenario can have at most while rho is at its lowest."""
 
 
+Last = tuple[list[list[int]], list[list[float]], list[list[list[int] | None] | None]]
+"""Of each segment: tokens, their log-probabilities where they are trained on, and what they were sampled among."""
+
+
 @dataclass(slots=True)
 class Evidence:
     """What is known of a scenario: successes and failures that have faded, and when."""
@@ -36,8 +40,8 @@ class Evidence:
     wins: float = 0.5
     losses: float = 0.5
     version: int = 0
-    last: tuple[list[list[int]], list[list[float]]] | None = field(default=None)
-    """Tokens and log-probabilities of its last episode, for SPO."""
+    last: Last | None = field(default=None)
+    """Its last episode, for SPO."""
 
     @property
     def mean(self) -> float:
@@ -95,11 +99,19 @@ class Tracker(_Tracker):
         known.wins, known.losses = known.wins + won, known.losses + 1 - won
         ids = [segment.ids.tolist() for segment in episode.segments]
         masked = [np.where(segment.loss_mask, segment.logp_mu, np.nan).tolist() for segment in episode.segments]
-        known.last = (ids, masked)
+        among = [
+            None if one.candidates is None else [None if some is None else some.tolist() for some in one.candidates]
+            for one in episode.segments
+        ]
+        known.last = (ids, masked, among)
 
     @staticmethod
-    def _moved(last: tuple[list[list[int]], list[list[float]]], engine: Engine) -> float:
-        now = engine.score([np.array(ids, dtype=np.int32) for ids in last[0]])
+    def _moved(last: Last, engine: Engine) -> float:
+        among = [
+            None if one is None else [None if some is None else np.array(some, dtype=np.int32) for some in one]
+            for one in last[2]
+        ]
+        now = engine.score([np.array(ids, dtype=np.int32) for ids in last[0]], "now", among)
         gaps = np.concatenate(
             [np.abs(one - np.array(then, dtype=np.float32)) for one, then in zip(now, last[1], strict=True)]
         )
