@@ -168,7 +168,8 @@ def _visited(journal: str, *, writes: bool = False) -> Iterator[Opened]:
     """
     from sqlalchemy.exc import DBAPIError
 
-    from agentenvs_servers.journal.opening import shown, visit
+    from agentenvs.core.database import shown
+    from agentenvs_servers.journal.opening import visit
 
     opened = visit(journal, writes=writes)
     try:

@@ -7,9 +7,10 @@ import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
+from agentenvs.core.database import shown
 from agentenvs.core.errors import ConfigError, DataError
 from agentenvs_servers.journal import operations as do
-from agentenvs_servers.journal.opening import open_journal, shown
+from agentenvs_servers.journal.opening import open_journal
 from agentenvs_servers.journal.rows import Ended, EpisodeRow, PlayedTurn, Saved, SessionRow, lookup
 from agentenvs_servers.journal.schema import metadata, sessions, turns
 from agentenvs_servers.journal.writing import JournalDown, Writer

@@ -18,7 +18,7 @@ from sqlalchemy import Connection, Engine
 
 from agentenvs.core.errors import ConfigError, DataError
 from agentenvs.harness.runs import scanning, schema
-from agentenvs.harness.runs.opening import locked
+from agentenvs.harness.runs.opening import INDEX
 from agentenvs.harness.runs.scanning import COLUMNS, Damage, Scanned
 
 What = Literal["new", "grown", "changed", "moved", "unchanged"]
@@ -55,7 +55,7 @@ def index(engine: Engine, folder: Path, tags: Iterable[str] = ()) -> Indexed:
     scanned = scanning.scan(folder)
     facts, damaged = scanned.facts, schema.damage.c
     with engine.begin() as connection:
-        locked(connection)
+        INDEX.lock_writers(connection)
         known = _known(connection, facts["id"])
         what = _what(scanned, known)
         number = _write(connection, scanned, known, what)
@@ -70,7 +70,7 @@ def index(engine: Engine, folder: Path, tags: Iterable[str] = ()) -> Indexed:
 def forget(engine: Engine, run: str) -> None:
     """Take a run out of the index; its folder stays."""
     with engine.begin() as connection:
-        locked(connection)
+        INDEX.lock_writers(connection)
         connection.execute(sa.delete(schema.runs).where(schema.runs.c.id == run))
 
 

@@ -14,27 +14,29 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 import sqlalchemy as sa
-from alembic import command
-from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from alembic.util import CommandError
-from sqlalchemy import Connection, Engine, event
+from sqlalchemy import Connection, Engine
 
-from agentenvs.core.errors import ConfigError, DataError, ServiceError, missing_extra
-from agentenvs_servers.journal.schema import meta, sessions
-
-BUSY_SECONDS = 10.0
-"""How long one SQLite writer waits for another."""
-
-CONNECT_SECONDS = 5
+from agentenvs.core.database import Kept, on_begin, shown
+from agentenvs.core.errors import DataError
+from agentenvs_servers.journal.schema import meta, metadata, sessions
 
 PREPARED_STATEMENTS = 256
 """Statements that a connection to a file keeps prepared; the writer has one for each size of a group of turns."""
+
+JOURNAL = Kept(
+    "journal",
+    "--journal",
+    metadata,
+    Path(__file__).parent / "migrations",
+    lock=7267114,
+    busy_seconds=10.0,
+    secret=True,  # whoever reads it can control the sessions in it
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +79,10 @@ def open_journal(url: str, *, fresh_epoch: bool = True) -> Opened:
         ConfigError: The URL makes no sense.
         MissingExtraError: The driver of PostgreSQL is not installed.
     """
-    engine = _engine(url)
+    engine = JOURNAL.engine(url, check_same_thread=False, cached_statements=PREPARED_STATEMENTS)
     try:
-        with engine.connect() as connection:
-            _migrate(connection)
-            connection.commit()
+        with engine.begin() as connection:
+            JOURNAL.migrate(connection)
         if engine.dialect.name != "sqlite":
             return Opened(engine, _database_clock)
         with engine.begin() as connection:
@@ -89,9 +90,7 @@ def open_journal(url: str, *, fresh_epoch: bool = True) -> Opened:
         return Opened(engine, lambda _: time.monotonic() - epoch, _file(engine.url.database))
     except sa.exc.DBAPIError as error:
         engine.dispose()
-        raise (DataError if engine.dialect.name == "sqlite" else ServiceError)(
-            f"the journal {shown(url)} cannot be used", why=_words(error), fix="give another --journal, or repair it"
-        ) from error
+        raise JOURNAL.refused(url, error) from error
 
 
 def _file(path: str | None) -> tuple[str, int, int] | None:
@@ -114,13 +113,13 @@ def visit(url: str, *, writes: bool) -> Opened:
         ConfigError: The URL makes no sense.
         MissingExtraError: The driver of PostgreSQL is not installed.
     """
-    made = _parsed(url)
+    made = JOURNAL.address(url)
     is_sqlite = made.get_backend_name() == "sqlite"
-    engine = _visited(made, writes) if is_sqlite else _engine(url)
+    engine = _visited(made, writes) if is_sqlite else JOURNAL.engine(url)
     try:
         with engine.connect() as connection:
             found = MigrationContext.configure(connection).get_current_revision()
-            if found != (wanted := ScriptDirectory.from_config(_config()).get_current_head()):
+            if found != (wanted := ScriptDirectory.from_config(JOURNAL.config()).get_current_head()):
                 raise DataError(
                     f"the journal {shown(url)} is " + ("none" if found is None else "of another version"),
                     why=f"its schema is {found}, this version's {wanted}",
@@ -132,62 +131,10 @@ def visit(url: str, *, writes: bool) -> Opened:
         return Opened(engine, lambda _: time.monotonic() - float(epoch or 0.0))
     except sa.exc.DBAPIError as error:
         engine.dispose()
-        raise (DataError if is_sqlite else ServiceError)(
-            f"the journal {shown(url)} cannot be used", why=_words(error), fix="give the address of a journal"
-        ) from error
+        raise JOURNAL.refused(url, error) from error
     except DataError:
         engine.dispose()
         raise
-
-
-def shown(url: str) -> str:
-    """Return the address of a journal without its password."""
-    try:
-        return sa.make_url(url).render_as_string(hide_password=True) if "://" in url else url
-    except sa.exc.ArgumentError:
-        return "(not a URL)"
-
-
-def _parsed(url: str) -> sa.URL:
-    try:
-        return sa.make_url(url if "://" in url else f"sqlite:///{Path(url).absolute()}")
-    except sa.exc.ArgumentError as error:
-        raise ConfigError("the address of the journal is none", fix="a file, or postgresql://USER@HOST/NAME") from error
-
-
-def _engine(url: str) -> Engine:
-    made = _parsed(url)
-    if made.get_backend_name() == "sqlite":
-        return _sqlite(made)
-    if made.get_backend_name() == "postgresql":
-        return _postgresql(made)
-    raise ConfigError(f"a journal cannot be in {made.get_backend_name()}", fix="use SQLite or PostgreSQL")
-
-
-def _sqlite(url: sa.URL) -> Engine:
-    if not url.database or url.database == ":memory:":
-        raise ConfigError("a journal in memory is none", fix="give a file, or --journal none")
-    file = Path(url.database)
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        # Before anybody else can look in: whoever reads the journal can control the sessions in it.
-        os.close(os.open(file, os.O_CREAT | os.O_RDWR, 0o600))
-    except OSError as error:
-        raise DataError(f"the journal {file} cannot be written", why=str(error)) from error
-    more = {"timeout": BUSY_SECONDS, "check_same_thread": False, "cached_statements": PREPARED_STATEMENTS}
-    engine = sa.create_engine(url, connect_args=more)
-
-    @event.listens_for(engine, "connect")
-    def prepare(raw: sqlite3.Connection, _: Any) -> None:
-        raw.isolation_level = None  # transactions are begun below, as writing ones: no upgrade can fail later
-        for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON"):
-            raw.execute(f"PRAGMA {pragma}")
-
-    @event.listens_for(engine, "begin")
-    def begin(connection: Connection) -> None:
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
-
-    return engine
 
 
 def _visited(url: sa.URL, writes: bool) -> Engine:
@@ -198,58 +145,11 @@ def _visited(url: sa.URL, writes: bool) -> Engine:
     address = f"file:{quote(str(file.absolute()))}?mode={'rw' if writes else 'ro'}"
     engine = sa.create_engine(
         "sqlite://",
-        creator=lambda: sqlite3.connect(address, uri=True, timeout=BUSY_SECONDS, check_same_thread=False),
+        creator=lambda: sqlite3.connect(address, uri=True, timeout=JOURNAL.busy_seconds, check_same_thread=False),
         poolclass=sa.pool.NullPool,
     )
-
-    @event.listens_for(engine, "connect")
-    def prepare(raw: sqlite3.Connection, _: Any) -> None:
-        raw.isolation_level = None
-        raw.execute("PRAGMA foreign_keys=ON")
-
-    @event.listens_for(engine, "begin")
-    def begin(connection: Connection) -> None:
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
-
+    on_begin(engine, "BEGIN IMMEDIATE" if writes else "BEGIN", "foreign_keys=ON")
     return engine
-
-
-def _postgresql(url: sa.URL) -> Engine:
-    try:
-        import psycopg  # noqa: F401
-    except ImportError as error:
-        raise missing_extra("a journal in PostgreSQL", "psycopg", "postgres") from error
-    return sa.create_engine(
-        url.set(drivername="postgresql+psycopg"),
-        pool_pre_ping=True,
-        connect_args={"connect_timeout": CONNECT_SECONDS},
-    )
-
-
-def _migrate(connection: Connection) -> None:
-    """Bring the schema up to date; several workers may try at once.
-
-    Raises:
-        DataError: It is of a later version.
-    """
-    if connection.dialect.name == "postgresql":
-        connection.execute(sa.text("SELECT pg_advisory_xact_lock(7267114)"))
-    config = _config()
-    config.attributes["connection"] = connection
-    try:
-        command.upgrade(config, "head")
-    except CommandError as error:
-        raise DataError(
-            "the journal is of a later version",
-            why=str(error),
-            fix="use the version of agentenvs that made it, or give another --journal",
-        ) from error
-
-
-def _config() -> Config:
-    config = Config()
-    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
-    return config
 
 
 def _epoch(connection: Connection, fresh: bool) -> float:
@@ -267,7 +167,3 @@ def _epoch(connection: Connection, fresh: bool) -> float:
 
 def _database_clock(connection: Connection) -> float:
     return float(connection.execute(sa.text("SELECT extract(epoch FROM clock_timestamp())")).scalar_one())
-
-
-def _words(error: sa.exc.DBAPIError) -> str:
-    return str(error.orig).strip().partition("\n")[0][:300]
