@@ -162,6 +162,9 @@ def _rejudged(record: Record, recorded: Verdict, env: Environment) -> Verdict:
 
 def _comparisons(record: Record, env: Environment) -> Iterator[tuple[int, str, JSON, JSON]]:
     header = record.header
+    for field, here in (("env", env.spec.id), ("release", env.spec.release), ("since", env.spec.since)):
+        yield 0, field, header[field], here
+    yield 0, "spec", header["spec"], env.spec.digest
     if header["observation"] is None:  # the environment failed before it showed anything
         return
     found = env.scenario(record.ref.split, record.ref.index)

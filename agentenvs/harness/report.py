@@ -21,9 +21,9 @@ from agentenvs.core.errors import ContractError, DataError
 from agentenvs.harness import measures
 from agentenvs.harness.lines import read_lines
 from agentenvs.harness.manifest import Manifest, read_manifest
-from agentenvs.harness.statistics import BINNING, PASS_ALL, PASS_AT, Calibration, Repeated, repeated
+from agentenvs.harness.statistics import BINNING, PASS_ALL, PASS_AT, Calibration, Repeated, repeated, success_interval
 from agentenvs.harness.summary import summarize
-from agentenvs_scoring.stats import Interval, episodes_to_tell, wilson
+from agentenvs_scoring.stats import Interval, episodes_to_tell
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -91,11 +91,16 @@ class Run:
     @cached_property
     def difficulties(self) -> list[tuple[str, int, int, Interval]]:
         """Successes and episodes of each difficulty with their interval, where it is known."""
-        found: dict[str, list[bool]] = {}
+        found: dict[str, list[dict[str, JSON]]] = {}
         for episode in self.episodes:
             if (label := episode.get("difficulty")) is not None:
-                found.setdefault(str(label), []).append(bool(episode["success"]))
-        return [(label, sum(won), len(won), wilson(sum(won), len(won))) for label, won in sorted(found.items())]
+                found.setdefault(str(label), []).append(episode)
+        rows = []
+        for label, played in sorted(found.items()):
+            tried = measures.attempts(played)
+            made = success_interval(tried, self.manifest.episode_table_digest.encode(), purpose=f"difficulty {label}")
+            rows.append((label, sum(won for won, _ in tried), len(played), made.interval))
+        return rows
 
     @cached_property
     def over_par(self) -> list[tuple[str, int]]:
@@ -219,15 +224,18 @@ def next_steps(run: Run) -> list[tuple[str, str]]:
         play = f"agentenvs play {entry.env_id} --split {entry.split} --index {lost['index']}"
         steps.append(("Try an episode it lost yourself", play))
     needed = episodes_to_tell(said["success_rate"], _WANTED_DIFFERENCE)
-    if said["episodes"] < needed:
-        steps.append((f"To tell 5 points apart, play about {needed:,} episodes", ""))
+    if said["scenarios"] < needed:
+        what = "episodes" if said["scenarios"] == said["episodes"] else "scenarios"
+        steps.append((f"To tell 5 points apart, play about {needed:,} {what}", ""))
     return steps
 
 
 def table(runs: Iterable[Run]) -> Table:
     """Return the terminal table: a row a run, and its interval."""
-    shown = _empty_table("policy", "Success in %, its 95 % interval; every started episode counts")
-    for run in runs:
+    rows = list(runs)
+    methods = "; ".join(dict.fromkeys(run.summary["interval"] for run in rows))
+    shown = _empty_table("policy", f"Success in %, its interval ({methods}); every started episode counts")
+    for run in rows:
         shown.add_row(*_cells(plain(run.name), run.summary))
     return shown
 

@@ -6,16 +6,18 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from types import NoneType
 
-from agentenvs.core.canon import JSON
+from agentenvs.core.canon import JSON, digest
 from agentenvs.core.portable import total
+from agentenvs.harness import statistics
 from agentenvs.harness.rollout import EpisodeSummary
-from agentenvs_scoring.stats import smallest_difference, wilson
+from agentenvs_scoring.stats import smallest_difference
 
 
 def summarize(episodes: Sequence[EpisodeSummary]) -> dict[str, JSON]:
     """Return the summary of a run; every started episode counts.
 
-    The interval is Wilson's at 95 %. Steps against par are sums of turns over sums of par, of won episodes and of all,
+    Intervals are Wilson's at 95 %; where a scenario was played more than once, scenarios are what was sampled. Steps
+    against par are sums of turns over sums of par, of won episodes and of all,
     where par is known.
     """
     kinds = sorted({episode.kind for episode in episodes if episode.kind is not None})
@@ -26,7 +28,6 @@ def summarize(episodes: Sequence[EpisodeSummary]) -> dict[str, JSON]:
         "undone": sum(episode.undone for episode in episodes),
         "errors": sum(episode.error is not None for episode in episodes),
         "infrastructure": sum(map(infrastructure, episodes)),
-        "interval": "Wilson 95 %",
         "usage": _usage(episodes),
         "metrics": _means(episode.metrics for episode in episodes),
         "kinds": {kind: _row([episode for episode in episodes if episode.kind == kind]) for kind in kinds},
@@ -74,15 +75,18 @@ def _row(episodes: Sequence[EpisodeSummary]) -> dict[str, JSON]:
     count = len(episodes)
     won = [episode for episode in episodes if episode.success]
     rate = len(won) / count if count else 0.0
-    low, high = wilson(len(won), count)
+    attempts = _attempts(episodes)
+    (low, high), method = statistics.success_interval(attempts, digest([list(one) for one in attempts]).encode())
     turns = sum(episode.turns for episode in episodes)
     return {
         "episodes": count,
+        "scenarios": len(attempts),
         "successes": len(won),
         "success_rate": rate,
         "success_low": low,
         "success_high": high,
-        "smallest_difference": smallest_difference(rate, count),
+        "interval": f"{method}, 95 %",
+        "smallest_difference": smallest_difference(rate, len(attempts)),
         "mean_return": total(episode.reward for episode in episodes) / count if count else 0.0,
         "mean_shaped_return": total(episode.episode_return for episode in episodes) / count if count else 0.0,
         "mean_turns": turns / count if count else 0.0,
@@ -91,6 +95,15 @@ def _row(episodes: Sequence[EpisodeSummary]) -> dict[str, JSON]:
         "turns_over_par_all": _over_par(episodes),
         "invalid_rate": sum(episode.invalid for episode in episodes) / turns if turns else 0.0,
     }
+
+
+def _attempts(episodes: Iterable[EpisodeSummary]) -> list[tuple[int, int]]:
+    """Return successes and attempts of each scenario, whatever order episodes came in."""
+    found: dict[tuple[str, int], tuple[int, int]] = {}
+    for episode in episodes:
+        won, times = found.get((episode.split, episode.index), (0, 0))
+        found[episode.split, episode.index] = (won + episode.success, times + 1)
+    return [found[address] for address in sorted(found)]
 
 
 def _over_par(episodes: Iterable[EpisodeSummary]) -> float | None:

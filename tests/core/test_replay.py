@@ -96,7 +96,15 @@ def test_effects_that_a_world_cannot_digest_are_a_difference_and_no_crash(monkey
 
 
 @pytest.mark.parametrize(
-    ("field", "forged"), [("observation", "x"), ("state", "x"), ("scenario", "x"), ("effects", [{"kind": "a"}])]
+    ("field", "forged"),
+    [
+        ("observation", "x"),
+        ("state", "x"),
+        ("scenario", "x"),
+        ("effects", [{"kind": "a"}]),
+        ("spec", "x"),
+        ("since", "9.9"),
+    ],
 )
 def test_a_difference_in_the_opening_is_turn_0(field, forged):
     record = played()

@@ -7,6 +7,7 @@ import pytest
 
 from agentenvs.harness.rollout import EpisodeSummary
 from agentenvs.harness.summary import summarize
+from agentenvs_scoring.stats import wilson
 
 ONE = EpisodeSummary(0, "few", 0, "few-0", "d", "r", "short", 4, "terminated", True, 1.0, 1.0, 6, 1)
 LOST = replace(ONE, number=1, kind="long", par=10, ending="truncated", success=False, reward=0.0, episode_return=0.25)
@@ -59,3 +60,23 @@ def test_metrics_are_averaged_where_they_are_numbers() -> None:
 def test_a_run_without_episodes_has_a_summary() -> None:
     made = summarize([])
     assert (made["episodes"], made["success_low"], made["success_high"], made["turns_over_par"]) == (0, 0.0, 1.0, None)
+
+
+def test_of_several_attempts_the_scenarios_are_what_was_sampled() -> None:
+    once = [replace(ONE, number=n, index=n, success=n % 2 == 0) for n in range(20)]
+    assert summarize(once)["interval"] == "Wilson, 95 %"
+    five = [replace(one, number=5 * one.number + k, attempt=1) for one in once for k in range(5)]
+    made, whole = summarize(five), summarize(once)
+    assert (made["episodes"], made["scenarios"], made["success_rate"]) == (100, 20, 0.5)
+    assert made["interval"] == "cluster bootstrap, percentile, 10,000 resamples, 95 %"
+    assert made["success_high"] - made["success_low"] == pytest.approx(0.42, abs=0.05)  # Wilson over attempts: 0.19
+    assert made["smallest_difference"] == whole["smallest_difference"]
+    assert summarize(five[::-1]) == {**made, "usage": made["usage"]}
+
+
+def test_of_several_attempts_at_few_scenarios_each_is_one_trial() -> None:
+    made = summarize([replace(ONE, number=n, index=n % 2, success=n % 2 == 0) for n in range(20)])
+    assert made["interval"] == "Wilson, a cluster as one trial, 95 %"
+    assert (made["success_low"], made["success_high"]) == wilson(1, 2)
+    kind = made["kinds"]["short"]
+    assert (kind["success_low"], kind["scenarios"]) == (made["success_low"], 2)

@@ -20,7 +20,7 @@ from agentenvs.core.canon import JSON, digest
 from agentenvs.core.errors import DataError
 from agentenvs.harness.runs import asking, schema
 from agentenvs.harness.runs.asking import Filter
-from agentenvs.harness.statistics import Interval, cluster_bootstrap, wilson
+from agentenvs.harness.statistics import Interval, cluster_bootstrap, success_interval
 
 Place = Literal["frontier", "open", "beaten", "unpriced"]
 
@@ -125,10 +125,8 @@ def _point(run: dict[str, JSON], rows: Sequence[_Row]) -> Point:
     count, wins = len(rows), sum(won.values())
     weights = list(times.values())
     key_bytes = run["id"].encode()
-    if count == len(times) or not count:
-        rate = wilson(wins, count)
-    else:
-        rate = cluster_bootstrap(list(won.values()), weights, key_bytes, purpose="frontier-rate").interval
+    attempts = list(zip(won.values(), weights, strict=True))
+    rate = success_interval(attempts, key_bytes, purpose="frontier-rate").interval
     priced = count > 0 and all(row[4] is not None for row in rows)
     spending = cluster_bootstrap(list(spent.values()), weights, key_bytes, purpose="frontier-cost") if priced else None
     return Point(

@@ -14,6 +14,7 @@ from agentenvs.harness.statistics.intervals import (
     difference_interval,
     paired_rate_interval,
     rate_interval,
+    success_interval,
 )
 from agentenvs.harness.statistics.planning import correlation, smallest_paired_difference, smallest_unpaired_difference
 from agentenvs.harness.statistics.ranks import RankInterval, rank_intervals
@@ -50,5 +51,6 @@ __all__ = [
     "smallest_difference",
     "smallest_paired_difference",
     "smallest_unpaired_difference",
+    "success_interval",
     "wilson",
 ]

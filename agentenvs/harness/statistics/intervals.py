@@ -159,27 +159,54 @@ def difference_interval(
     return Made(interval, "adjusted Wald, one cluster more each way")
 
 
-def rate_interval(rates: Sequence[float], key: bytes, resamples: int = RESAMPLES, *, purpose: str = "rate") -> Made:
-    """Return the interval of a mean of rates, one a cluster.
+def rate_interval(
+    totals: Sequence[float],
+    key: bytes,
+    resamples: int = RESAMPLES,
+    *,
+    weights: Sequence[float] | None = None,
+    purpose: str = "rate",
+) -> Made:
+    """Return the interval of a mean of rates over clusters.
 
     A cluster bootstrap; with fewer than ten clusters, or where all are alike, Wilson's interval as if each cluster were
     one trial, which is never too short.
 
     Args:
-        rates: In [0, 1].
+        totals: Of each cluster, from 0 to its weight.
         key: Seed.
         resamples: Of the bootstrap.
+        weights: What each cluster counts for: its attempts; 1 where None, so that totals are rates.
         purpose: Keeps several bootstraps of one key apart.
 
     Raises:
         ValueError: As for :func:`cluster_bootstrap`.
     """
-    made = cluster_bootstrap(rates, [1.0] * len(rates), key, resamples, purpose=purpose)
-    if len(rates) >= FEWEST_CLUSTERS and not made.empty:
+    shares = [1.0] * len(totals) if weights is None else weights
+    made = cluster_bootstrap(totals, shares, key, resamples, purpose=purpose)
+    count = len(totals)
+    if count >= FEWEST_CLUSTERS and not made.empty:
         return Made(made.interval, made.method)
-    won = math.fsum(rates)
-    low, high = wilson(math.floor(won), len(rates)).low, wilson(math.ceil(won), len(rates)).high
+    won = math.fsum(totals) * count / math.fsum(shares)
+    low, high = wilson(math.floor(won), count).low, wilson(math.ceil(won), count).high
     return Made(Interval(low, high), "Wilson, a cluster as one trial")
+
+
+def success_interval(attempts: Sequence[tuple[int, int]], key: bytes, *, purpose: str = "success") -> Made:
+    """Return the interval of a success rate: Wilson's; over scenarios where one was played more than once.
+
+    Args:
+        attempts: Successes and attempts of each scenario.
+        key: Seed.
+        purpose: Keeps several bootstraps of one key apart.
+
+    Raises:
+        ValueError: As for :func:`cluster_bootstrap`.
+    """
+    won, times = [won for won, _ in attempts], [count for _, count in attempts]
+    if all(count == 1 for count in times):
+        return Made(wilson(sum(won), len(won)), "Wilson")
+    return rate_interval(won, key, weights=times, purpose=purpose)
 
 
 def adjusted_difference(totals: Sequence[float], weights: Sequence[float], largest: float) -> tuple[float, float]:
