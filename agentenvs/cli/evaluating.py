@@ -40,7 +40,7 @@ _Policy: TypeAlias = Annotated[
     str | None,
     typer.Option(
         "--policy",
-        help="A player of the environment, openai, MODULE:FACTORY, or exec:'COMMAND' (one process an episode).",
+        help="A player, openai, hf:PATH (a model's folder), MODULE:FACTORY, or exec:'COMMAND' (a process an episode).",
         autocompletion=completing.policies,
     ),
 ]
@@ -75,6 +75,7 @@ def add_to(app: typer.Typer) -> None:
         "eval household --policy exec:'python my_agent.py' --model m --base-url http://localhost:8000/v1",
         "eval household --policy expert --backend ray --address auto --concurrency 64",
         "eval household --policy openai --model m --base-url http://localhost:8000/v1 --protocol react",
+        "eval household --policy hf:runs/first/model --temperature 0 --concurrency 16",
         "eval --resume runs/demo --retry-errors",
     )
     app.command("eval", epilog=shown)(modelling.with_model(evaluate))
@@ -173,12 +174,13 @@ def model_of(spec: EnvSpec, policy: str, given: dict[str, Any]) -> tuple[Any, di
 
     if is_program(policy):
         return modelling.proxy_settings(given), {}
-    if policy != "openai":
+    folder = policy.removeprefix("hf:") if policy.startswith("hf:") else None
+    if policy != "openai" and folder is None:
         modelling.refuse(given)
         return None, {}
     from agentenvs.harness.openai import env_options
 
-    settings = modelling.settings(given)
+    settings = modelling.settings(given) if folder is None else modelling.folder_settings(given, folder)
     return settings, env_options(spec, settings)
 
 

@@ -1,4 +1,4 @@
-"""The options of a model on the command line: of the ``openai`` policy, or of the proxy that gives a program one.
+"""The options of a model on the command line: of ``openai``, of ``hf:PATH``, or of the proxy that a program gets.
 
 Each is a setting of the same name.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from agentenvs.harness.model_settings import OpenAISettings
     from agentenvs.harness.proxy.settings import ProxySettings
 
-_PANEL = "A model (--policy openai, or of an exec:'COMMAND')"
+_PANEL = "A model (--policy openai or hf:PATH, or of an exec:'COMMAND')"
 
 
 def _option(flag: str, text: str) -> Any:
@@ -54,6 +55,9 @@ _TEXTS = {
     "price_cached": "Dollars a million cached tokens of prompt.",
     "prices": "Table of prices (TOML); the one that comes with agentenvs otherwise.",
     "extra": "JSON object of further fields of the request.",
+    "constrained": "hf: true or false, whether the model chooses among the legal actions where the world tells them.",
+    "device": "hf: cpu, cuda …; a GPU where there is one otherwise.",
+    "wrapper": "hf: name of a plug-in that the model acts through.",
     "model_apis": "exec: what the endpoint has itself of chat,responses,messages (chat).",
     "episode_tokens": "exec: tokens that an episode may use.",
     "episode_dollars": "exec: what an episode may cost.",
@@ -65,6 +69,9 @@ _RENAMED = {"model_seed": "seed"}
 
 _OF_PROXY = {"model_apis": "apis", "episode_tokens": "tokens", "episode_dollars": "dollars"}
 """Parameters for programs alone -> settings of the proxy."""
+
+_OF_FOLDER = ("constrained", "device", "wrapper")
+"""Parameters for a model in a folder alone."""
 
 _OF_PROMPTS = ("protocol", "history", "tools", "examples")
 """What only a policy that words the prompts itself can follow."""
@@ -99,7 +106,28 @@ def settings(given: Mapping[str, Any]) -> OpenAISettings:
         ConfigError: A value that makes no sense.
     """
     _refuse(given, _OF_PROXY, "it is for the model of an exec:'COMMAND'", "leave it out")
-    return _model(given, [name for name in _TEXTS if name not in _OF_PROXY])
+    _refuse(given, _OF_FOLDER, "it is for a model in a folder, hf:PATH", "leave it out")
+    return _model(given, [name for name in _TEXTS if name not in (*_OF_PROXY, *_OF_FOLDER)])
+
+
+def folder_settings(given: Mapping[str, Any], folder: str) -> OpenAISettings:
+    """Return the settings of a model in a folder from a verb's parameters.
+
+    Raises:
+        ConfigError: A value that makes no sense.
+    """
+    from agentenvs.core.errors import ConfigError
+
+    kept = ("protocol", "history", "temperature", "top_p", "max_tokens", "model_seed", "max_calls", "examples")
+    others = [name for name in _TEXTS if name not in (*kept, *_OF_FOLDER, "extra")]
+    _refuse(given, others, "the model is in a folder, and no endpoint is asked", "leave it out")
+    more: dict[str, Any] = {name: given[name] for name in ("device", "wrapper") if given[name] is not None}
+    if given["constrained"] is not None:
+        if given["constrained"] not in ("true", "false"):
+            raise ConfigError(f"--constrained {given['constrained']} makes no sense", fix="true or false")
+        more["constrained"] = given["constrained"] == "true"
+    said = _model(given, [*kept, "extra"], model=folder, base_url="http://localhost", tools="text")
+    return replace(said, extra={**said.extra, **more}) if more else said
 
 
 def proxy_settings(given: Mapping[str, Any]) -> ProxySettings | None:
@@ -113,8 +141,9 @@ def proxy_settings(given: Mapping[str, Any]) -> ProxySettings | None:
     if given["model"] is None:
         refuse(given)
         return None
+    _refuse(given, _OF_FOLDER, "it is for a model in a folder, hf:PATH", "leave it out")
     _refuse(given, _OF_PROMPTS, "a program words its prompts itself", "leave it out")
-    model = _model(given, [name for name in _TEXTS if name not in (*_OF_PROXY, *_OF_PROMPTS)])
+    model = _model(given, [name for name in _TEXTS if name not in (*_OF_PROXY, *_OF_PROMPTS, *_OF_FOLDER)])
     return ProxySettings.parse(model, **{setting: given[name] for name, setting in _OF_PROXY.items()})
 
 
@@ -124,13 +153,18 @@ def refuse(given: Mapping[str, Any]) -> None:
     Raises:
         ConfigError: One was given.
     """
-    _refuse(given, _TEXTS, "no model is asked", "add --policy openai, or --model to an exec:'COMMAND', or leave it out")
+    _refuse(
+        given,
+        _TEXTS,
+        "no model is asked",
+        "add --policy openai or hf:PATH, or --model to an exec:'COMMAND', or leave it out",
+    )
 
 
-def _model(given: Mapping[str, Any], names: Iterable[str]) -> OpenAISettings:
+def _model(given: Mapping[str, Any], names: Iterable[str], **more: Any) -> OpenAISettings:
     from agentenvs.harness.model_settings import OpenAISettings
 
-    return OpenAISettings.parse(**{_RENAMED.get(name, name): given[name] for name in names})
+    return OpenAISettings.parse(**{_RENAMED.get(name, name): given[name] for name in names}, **more)
 
 
 def _refuse(given: Mapping[str, Any], names: Iterable[str], why: str, fix: str) -> None:

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import httpx
 
@@ -50,24 +51,35 @@ class _Counts:
             self.tokens_cached = (self.tokens_cached or 0) + reply.tokens_cached
 
 
+class Client(Protocol):
+    """What is asked: an endpoint, or a model in this process."""
+
+    def ask(self, body: Mapping[str, JSON]) -> Reply:
+        """Return what the model says to a request."""
+
+    def close(self) -> None:
+        """Close connections. May be called twice."""
+
+
 class OpenAIPolicy:
     """A model as a policy; see the module. Belongs to one thread at a time.
 
     Args:
         spec: The environment it will play.
         settings: Model, endpoint and protocol.
+        client: What is asked; the endpoint of the settings where None.
 
     Raises:
         ConfigError: The protocol is not for this environment, or the key cannot be used.
     """
 
-    def __init__(self, spec: EnvSpec, settings: OpenAISettings) -> None:
+    def __init__(self, spec: EnvSpec, settings: OpenAISettings, client: Client | None = None) -> None:
         self.settings = settings
         self.protocol = settings.load_protocol()
         self.protocol.check(spec)
         self._spec = spec
         self._sampling = settings.sampling(self.protocol)
-        self._client = ChatClient(
+        self._client: Client = client or ChatClient(
             settings.url,
             settings.key(),
             timeout=settings.timeout,

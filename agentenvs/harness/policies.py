@@ -1,8 +1,9 @@
 """Finds the policy a name stands for.
 
 A name is one of an environment's own players (``oracle``, ``expert`` …), ``noop`` or ``random`` where it has none of
-that name, ``openai`` for a model behind an OpenAI-compatible endpoint, or ``MODULE:FACTORY``: something callable, in an
-importable module or in the working folder, that returns an object with ``reset`` and ``act``.
+that name, ``openai`` for a model behind an OpenAI-compatible endpoint, ``hf:PATH`` for one in a folder, or
+``MODULE:FACTORY``: something callable, in an importable module or in the working folder, that returns an object with
+``reset`` and ``act``.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any
 from agentenvs.core import registry
 from agentenvs.core.actions import End, Message, ToolCall
 from agentenvs.core.canon import digest
-from agentenvs.core.errors import ContractError, PolicyError, UserError
+from agentenvs.core.errors import ContractError, MissingExtraError, PolicyError, UserError
 from agentenvs.core.observation import Observation
 from agentenvs.core.policy import Policy
 from agentenvs.core.spec import EnvSpec
@@ -77,6 +78,11 @@ def _counted(turns: int, observation: Observation) -> int:
 
 _FALLBACKS: dict[str, PolicyFactory] = {"noop": NoOp, "random": Random}
 
+SCHEMES: Mapping[str, tuple[str, str, str]] = MappingProxyType({"hf": ("agentenvs.train.playing", "opened", "train")})
+"""What stands before the colon of ``hf:PATH`` -> module and function of a room above this one, and its extra. The
+function is called with what follows the colon, the environment's spec and the settings, and returns what makes a
+policy."""
+
 
 def resolve(name: str, spec: EnvSpec, settings: Any = None) -> PolicyFactory:
     """Return what makes a fresh policy.
@@ -84,7 +90,7 @@ def resolve(name: str, spec: EnvSpec, settings: Any = None) -> PolicyFactory:
     Args:
         name: See the module.
         spec: The environment it will play.
-        settings: For ``openai``: its settings.
+        settings: For ``openai`` and ``hf:PATH``: the model's settings.
 
     Raises:
         PolicyError: No such policy, or what it names is none.
@@ -97,6 +103,9 @@ def resolve(name: str, spec: EnvSpec, settings: Any = None) -> PolicyFactory:
         return _checked(name, _load(spec.players[name]))
     if name in _FALLBACKS:
         return _FALLBACKS[name]
+    scheme, _, rest = name.partition(":")
+    if rest and scheme in SCHEMES:
+        return _of_scheme(scheme, rest, spec, settings)
     if ":" in name:
         return _checked(name, _import(name))
     known = [*dict.fromkeys([*spec.players, *_FALLBACKS, "openai"])]
@@ -105,8 +114,20 @@ def resolve(name: str, spec: EnvSpec, settings: Any = None) -> PolicyFactory:
     if not spec.players:
         hint += "players of a file are known where FILE.py is named, and not its id; "
     raise PolicyError(
-        f"{spec.slug} has no policy {name!r}", fix=f"{hint}known: {', '.join(known)}, or MODULE:FACTORY of your own"
+        f"{spec.slug} has no policy {name!r}",
+        fix=f"{hint}known: {', '.join(known)}, hf:PATH, or MODULE:FACTORY of your own",
     )
+
+
+def _of_scheme(scheme: str, rest: str, spec: EnvSpec, settings: Any) -> PolicyFactory:
+    module, function, extra = SCHEMES[scheme]
+    try:
+        make: Callable[[str, EnvSpec, Any], PolicyFactory] = getattr(importlib.import_module(module), function)
+    except ModuleNotFoundError as error:
+        raise MissingExtraError(
+            f"the policy {scheme}:{rest} needs {error.name}", fix=f'pip install "agentenvs[{extra}]"'
+        ) from error
+    return make(rest, spec, settings)
 
 
 def policy_names(spec: EnvSpec) -> list[str]:

@@ -221,6 +221,9 @@ class Rollout:
         env, policy = self.recorded.env, self._policy
         observation: Observation = self._world(self.recorded.reset, self._ref)
         self._words.first = observation.text
+        numbered = getattr(policy, "numbered", None)
+        if callable(numbered):  # its chance differs from trial to trial, and is the same when a run goes on
+            guarded("abandoned", numbered, self._number)
         guarded("abandoned", policy.reset, env.spec, self._world(env.task))
         if isinstance(policy, Privileged):
             guarded("abandoned", policy.reveal, self._world(lambda: self.recorded.scenario))

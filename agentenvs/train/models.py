@@ -68,6 +68,7 @@ def load(folder: str | Path) -> tuple[Any, Any]:
         raise ConfigError(
             f"{path} holds no model", why="config.json is not there", fix="name a folder of Hugging Face's"
         )
+    transformers.utils.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
         model = transformers.AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32, local_files_only=True)
         words = tokenizer(path)

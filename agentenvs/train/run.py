@@ -28,10 +28,11 @@ from agentenvs.train.engine.learner import Learner, LearnerConfig
 from agentenvs.train.engine.torch_engine import TorchEngine
 from agentenvs.train.evaluation import disjoint, evaluate
 from agentenvs.train.interfaces import Assignment, losses
+from agentenvs.train.opening import Played
 from agentenvs.train.pipeline import assemble
 from agentenvs.train.records import Episode
 from agentenvs.train.rollout import Rollouts, demonstrate, world_model
-from agentenvs.train.template import ChatTemplate, PlainTemplate, Template
+from agentenvs.train.template import Template, choose
 from agentenvs.train.tokenizer import train_tokenizer
 from agentenvs.train.trainer import Trainer
 from agentenvs.train.worlds import World, open_world, shared
@@ -126,7 +127,7 @@ class _Run:
             torch.set_num_threads(config.model.threads)
         worlds = {name: open_world(name, one, config.slots.slots) for name, one in config.worlds.items()}
         tokenizer, model = self._model(worlds)
-        template = _template(config.model.template, tokenizer)
+        template = choose(config.model.template, tokenizer)
         engine = TorchEngine(
             model.to(config.model.device), config.slots, config.learner, temperature=config.rollout.temperature
         )
@@ -203,6 +204,7 @@ class _Run:
             if config.save.every and (done % config.save.every == 0 or done == config.steps):
                 self._save(parts)
         models.store(parts.engine.model, parts.tokenizer, self.folder / "model")
+        Played.of(config).write(self.folder / "model")
         return self.folder / "model"
 
     def _evaluate(self, parts: _Parts) -> None:
@@ -250,13 +252,6 @@ class _Run:
         parts.trainer.load_state_dict(state["trainer"])
         with (self.folder / "metrics.jsonl").open("r+b") as file:
             file.truncate(state["metrics"])
-
-
-def _template(kind: str, tokenizer: Any) -> Template:
-    if kind not in {"auto", "plain", "chat"}:
-        raise ConfigError(f"no template {kind!r}", fix="plain, chat or auto")
-    chat = kind == "chat" or (kind == "auto" and getattr(tokenizer, "chat_template", None))
-    return ChatTemplate(tokenizer) if chat else PlainTemplate(tokenizer)
 
 
 def _said(config: TrainConfig, worlds: Mapping[str, World]) -> list[str]:

@@ -146,6 +146,18 @@ class ChatTemplate:
         return list(self._tokenizer.encode(text, add_special_tokens=False))
 
 
+def choose(kind: str, tokenizer: Any) -> Template:
+    """Return a template by its name: ``plain``, ``chat``, or ``auto``: the tokenizer's own where it has one.
+
+    Raises:
+        ConfigError: There is none of that name, or it does not go with the tokenizer.
+    """
+    if kind not in {"auto", "plain", "chat"}:
+        raise ConfigError(f"no template {kind!r}", fix="plain, chat or auto")
+    chat = kind == "chat" or (kind == "auto" and getattr(tokenizer, "chat_template", None))
+    return ChatTemplate(tokenizer) if chat else PlainTemplate(tokenizer)
+
+
 def agrees(template: ChatTemplate, head: str, exchanges: Sequence[tuple[str, str]], last: str) -> bool:
     """Return whether increments add up to what the template renders of a whole conversation.
 

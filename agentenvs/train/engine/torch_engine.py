@@ -60,7 +60,7 @@ class TorchEngine:
         self.config = sampler
         self.model: Any = model
         self.learner = Learner(model, learner, temperature)
-        _check_head(model)
+        check_head(model)
         self.version = 0
         self.used = 0
         """The version that samples now."""
@@ -216,7 +216,7 @@ def _copied(model: nn.Module) -> Weights:
 
 
 @torch.no_grad()
-def _check_head(model: Any) -> None:
+def check_head(model: Any) -> None:
     """Refuse a model whose logits are more than its last hidden states under its head."""
     ids = torch.arange(4, device=next(model.parameters()).device)[None]
     hidden = model.base_model(input_ids=ids, use_cache=False).last_hidden_state
