@@ -4,25 +4,56 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
-from agentenvs.cli import arguments, console
+from agentenvs.cli import arguments, console, crediting
 from agentenvs.core.errors import ConfigError, MissingExtraError
 
+_TRAIN = "CONFIG"
+_HELP = "Train a model in environments; `train credit-audit` holds methods against true advantages."
 _TOLD = ("success", "eval_success", "valid", "return", "loss", "gap", "tokens_trained")
 
 
+class _Train(TyperGroup):
+    """``train CONFIG`` trains; only what names another verb is that verb."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Put the name of the verb that is not written before its words."""
+        if not args or args[0] not in self.commands or args[0] == _TRAIN:
+            args = [_TRAIN, *args]
+        return super().parse_args(ctx, args)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Let the verb that is not written not be shown either."""
+        name, command, rest = super().resolve_command(ctx, args)
+        return ("" if name == _TRAIN else name), command, rest
+
+
+class _Plain(TyperCommand):
+    """The verb that is not written."""
+
+    def format_usage(self, ctx: Any, formatter: Any) -> None:
+        """Show how it is used, without a gap where its name would stand."""
+        formatter.write_usage(ctx.command_path.strip(), " ".join(self.collect_usage_pieces(ctx)))
+
+
 def add_to(app: typer.Typer) -> None:
-    """Add the verb."""
+    """Add the verbs."""
     shown = arguments.examples(
         "train household.toml --out runs/first",
         "train household.toml --out runs/second --set method=gigpo --set learner.lr=3e-4",
         "train --resume runs/first",
         "train --methods",
+        "train credit-audit runs/first --out audits/first",
     )
-    app.command("train", epilog=shown)(train)
+    verbs = typer.Typer(cls=_Train)
+    own = {"auto_envvar_prefix": "AGENTENVS_TRAIN"}
+    verbs.command(_TRAIN, cls=_Plain, epilog=shown, context_settings=own)(train)
+    crediting.add_to(verbs)
+    app.add_typer(verbs, name="train", help=_HELP)
 
 
 def train(

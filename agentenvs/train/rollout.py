@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from agentenvs.core.actions import parse_action
+from agentenvs.core.environment import Environment
 from agentenvs.core.observation import Observation
 from agentenvs.core.policy import Policy, Privileged
 from agentenvs.core.trace import StepTrace
@@ -42,6 +43,20 @@ class RolloutConfig:
 
 
 @dataclass(slots=True)
+class Branch:
+    """An episode that goes on from where another one stood."""
+
+    episode: Episode
+    """With the turns so far; those that follow are appended. Its group and sample are part of the chance."""
+    ids: Sequence[int]
+    """All tokens before the next turn."""
+    env: Environment
+    """The world as it stood there; it is forked, not changed."""
+    known: Sequence[int] | None = None
+    """Tokens of a next turn whose consequences are known: where they are sampled, the episode ends as ``joined``."""
+
+
+@dataclass(slots=True)
 class _Seat:
     """An episode that is being played in a slot."""
 
@@ -53,6 +68,7 @@ class _Seat:
     admissible: tuple[str, ...] | None = None
     turn: Turn | None = None
     asked: float = 0.0
+    known: Sequence[int] | None = None
 
 
 @dataclass(slots=True)
@@ -107,6 +123,22 @@ class Rollouts:
         stage.run()
         return episodes
 
+    def go_on(self, branches: Sequence[Branch], step: int, *, horizon: int | None = None) -> None:
+        """Play branches to their ends, under the rules of :meth:`play`; their episodes get turns and endings.
+
+        Prefixes stay in the engine's slots from branch to branch, since those of one episode share them. All slots are
+        empty before and after, so that the same branches give the same, whatever was played before.
+
+        Args:
+            branches: What is played, in this order.
+            step: Part of the chance.
+            horizon: The most turns of an episode, counted from its beginning.
+        """
+        slots = range(next(iter(self.worlds.values())).size)
+        self.engine.release(slots)
+        _Stage(self, step, self.sampling(), horizon, deque(branches), keep=True).run()
+        self.engine.release(slots)
+
     def sampling(self) -> Sampling:
         """Return how tokens are drawn while training."""
         return Sampling(
@@ -131,13 +163,15 @@ class Rollouts:
 
 @dataclass(slots=True)
 class _Stage:
-    """One call of :meth:`Rollouts.play`."""
+    """One call of :meth:`Rollouts.play` or :meth:`Rollouts.go_on`."""
 
     rollouts: Rollouts
     step: int
     sampling: Sampling
     horizon: int | None
-    waiting: deque[Episode]
+    waiting: deque[Episode | Branch]
+    keep: bool = False
+    """Whether a slot keeps its prefix when an episode has ended."""
     seats: dict[int, _Seat] = field(default_factory=dict)
 
     def run(self) -> None:
@@ -154,7 +188,12 @@ class _Stage:
         """Begin the next episode that waits in a slot."""
         rollouts = self.rollouts
         while self.waiting:
-            episode = self.waiting.popleft()
+            waiting = self.waiting.popleft()
+            if isinstance(waiting, Branch):
+                if self._go_on(slot, waiting):
+                    return
+                continue
+            episode = waiting
             world = rollouts.worlds[episode.env]
             start = time.perf_counter()
             observation = world.begin(slot, episode.ref)
@@ -172,6 +211,21 @@ class _Stage:
             if self._submit(slot, seat):
                 return
 
+    def _go_on(self, slot: int, branch: Branch) -> bool:
+        """Seat a branch in a slot; return whether a turn of it was asked for."""
+        env = branch.env.fork()
+        self.rollouts.worlds[branch.episode.env].put(slot, env)
+        seat = _Seat(branch.episode, EpisodeWriter(branch.episode), env.observation, known=branch.known)
+        seat.writer.append(branch.ids, Role.PROMPT)
+        self.seats[slot] = seat
+        return self._submit(slot, seat)
+
+    def _join(self, slot: int, seat: _Seat) -> None:
+        """End a branch that took the turn whose consequences are known."""
+        seat.episode.ending = "joined"
+        del self.seats[slot]
+        self._told(seat.episode)
+
     def _end(self, slot: int, seat: _Seat, verdict: Verdict | str, ending: str) -> None:
         episode = seat.episode
         if isinstance(verdict, str):
@@ -185,7 +239,8 @@ class _Stage:
         for hook in self.rollouts.hooks:
             hook.end(episode)
         del self.seats[slot]
-        self.rollouts.engine.release([slot])
+        if not self.keep:
+            self.rollouts.engine.release([slot])
         self._told(episode)
 
     def _told(self, episode: Episode) -> None:
@@ -226,6 +281,10 @@ class _Stage:
             seat = self.seats[slot]
             seat.episode.model_seconds += time.perf_counter() - seat.asked
             said = self._write(seat, sampled)
+            known, seat.known = seat.known, None
+            if known is not None and list(known) == sampled.ids:
+                self._join(slot, seat)
+                continue
             actions.setdefault(seat.episode.env, {})[slot] = said
         for env, some in actions.items():
             for slot, answer in self.rollouts.worlds[env].step(some).items():

@@ -143,6 +143,12 @@ class World:
             return player.state_key, player.potential
         return None, None
 
+    def put(self, slot: int, player: Player) -> None:
+        """Put an environment into a slot, in the midst of an episode or not; the one before it is given up."""
+        before, self._players[slot] = self._players[slot], player
+        if before is not None:
+            before.close()
+
     def local(self, slot: int) -> Environment:
         """Return the environment of a slot in this process.
 

@@ -70,3 +70,21 @@ def test_mistakes_are_told_in_words(cli, config: Path, tmp_path: Path, words: tu
     assert ran.code == 2
     assert said in ran.err
     assert "Traceback" not in ran.err
+
+
+def test_the_credit_of_methods_is_audited(cli, config: Path, tmp_path: Path) -> None:
+    run, out = tmp_path / "run", tmp_path / "audit"
+    assert cli("train", str(config), "--out", str(run), "--quiet").code == 0
+    words = ("--episodes", "4", "--group-size", "2", "--branches", "2", "--warmup", "0", "--methods", "grpo, wpm")
+    ran = cli("train", "credit-audit", str(run), "--out", str(out), *words, "--json")
+    assert ran.code == 0
+    told = json.loads(ran.out)
+    assert told["measured"] == 4
+    assert "measured 4 of 4" in ran.err
+    assert set(told["methods"]) | set(told["missing"]) == {"grpo", "wpm"}
+    again = cli("train", "credit-audit", str(run), "--out", str(out), *words)
+    assert again.code == 0
+    assert "half of the truth" in again.out
+    other = cli("train", "credit-audit", str(run), "--out", str(out), "--branches", "4", *words[:4])
+    assert other.code == 2
+    assert "another audit" in other.err

@@ -1,0 +1,129 @@
+"""Opens what is audited: a run with its trained model, or a configuration with a model beside it."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from agentenvs.core.errors import ConfigError
+from agentenvs.train import models
+from agentenvs.train.config import TrainConfig, from_form, read
+from agentenvs.train.engine.torch_engine import TorchEngine
+from agentenvs.train.pipeline import assemble
+from agentenvs.train.rollout import Rollouts
+from agentenvs.train.template import ChatTemplate, PlainTemplate, Template
+from agentenvs.train.worlds import open_world, shared
+
+
+@dataclass(slots=True)
+class Opened:
+    """What an audit plays with."""
+
+    config: TrainConfig
+    engine: Any
+    rollouts: Rollouts
+    provided: frozenset[str]
+    """Fields that worlds and engine provide."""
+    weights: str
+    """SHA-256 of the model's weights."""
+
+    def close(self) -> None:
+        """Give the worlds up."""
+        for world in self.rollouts.worlds.values():
+            world.close()
+
+
+def configured(target: Path, model: Path | None, changes: tuple[str, ...] = ()) -> TrainConfig:
+    """Return the configuration of a run or a file, with the folder of the model that is audited.
+
+    Args:
+        target: Folder of a run, or a TOML file.
+        model: Folder of a model; the run's trained one where None.
+        changes: ``table.name=value`` each, of a file.
+
+    Raises:
+        ConfigError: There is no such thing, or no model.
+    """
+    if target.is_dir():
+        if changes:
+            raise ConfigError("a run has its own configuration", fix="leave out --set, or name a configuration file")
+        path = target / "config.json"
+        try:
+            config = from_form(json.loads(path.read_text(encoding="utf-8")))
+        except FileNotFoundError as error:
+            raise ConfigError(f"{target} has no run", fix="name the folder of a run, or a TOML file") from error
+        except ValueError as error:
+            raise ConfigError(f"{path} is damaged", why=str(error)) from error
+        folder = model or target / "model"
+        if not folder.is_dir():
+            raise ConfigError(f"{target} has no trained model", fix="finish the run, or name a model with --model")
+    else:
+        config = read(target, changes)
+        named = model or config.model.folder
+        if named is None:
+            raise ConfigError("there is no model to be audited", fix="name a folder with --model, or a run")
+        folder = Path(named)
+    return replace(config, model=replace(config.model, folder=str(folder)))
+
+
+def start_of(run: Path) -> Path | None:
+    """Return the newest checkpoint of a run, which holds the weights it began with; None where there is none."""
+    found = [one for one in (run / "checkpoints").glob("step-*") if one.name[5:].isdigit()]
+    return max(found, key=lambda one: int(one.name[5:]), default=None)
+
+
+def opened(config: TrainConfig, start: Path | None = None) -> Opened:
+    """Open worlds, model and engine.
+
+    Args:
+        config: With the folder of a model.
+        start: A checkpoint of the run, whose ``start`` is the teacher of methods that ask for it.
+
+    Raises:
+        ConfigError: Something of the configuration makes no sense.
+    """
+    if config.model.threads:
+        torch.set_num_threads(config.model.threads)
+    model, tokenizer = models.load(str(config.model.folder))
+    worlds = {name: open_world(name, one, config.slots.slots) for name, one in config.worlds.items()}
+    engine = TorchEngine(
+        model.to(config.model.device), config.slots, config.learner, temperature=config.rollout.temperature
+    )
+    if start is not None:
+        _take_start(engine, model, start)
+    provided = shared(list(worlds.values())) | engine.provides
+    pipeline = assemble(config, provided)
+    rollouts = Rollouts(
+        engine, worlds, _template(config.model.template, tokenizer), config.rollout, config.seed, pipeline.hooks
+    )
+    return Opened(config, engine, rollouts, provided, _digest(model))
+
+
+def _template(kind: str, tokenizer: Any) -> Template:
+    chat = kind == "chat" or (kind == "auto" and getattr(tokenizer, "chat_template", None))
+    return ChatTemplate(tokenizer) if chat else PlainTemplate(tokenizer)
+
+
+def _take_start(engine: TorchEngine, model: Any, checkpoint: Path) -> None:
+    path = checkpoint / "engine.pt"
+    try:
+        kept = torch.load(path, map_location="cpu", weights_only=True)["kept"].get("start")
+        if kept is not None:
+            twin = copy.deepcopy(model)
+            twin.load_state_dict(kept)
+            engine.take("start", twin)
+    except (OSError, RuntimeError, KeyError, ValueError, EOFError) as error:
+        raise ConfigError(f"{path} is damaged, or of another model", why=str(error).splitlines()[0]) from error
+
+
+def _digest(model: Any) -> str:
+    found = hashlib.sha256()
+    for name, value in sorted(model.state_dict().items()):
+        found.update(name.encode() + value.detach().cpu().contiguous().numpy().tobytes())
+    return found.hexdigest()
