@@ -24,7 +24,6 @@ VERBS = (
     "compare",
     "report",
     "collect",
-    "train",
     "replay",
     "rescore",
     "calibrate",
@@ -41,12 +40,14 @@ VERBS = (
     "wrap",
     "doctor",
     "runs",
+    "train",
     "journal",
 )
 GROUPS = {"journal": ("ls", "export", "prune"), "runs": ("index", "ls", "show", "export", "rm", "frontier")}
 COMMANDS = (
     *(verb for verb in VERBS if verb not in GROUPS),
     *(f"{group} {verb}" for group, verbs in GROUPS.items() for verb in verbs),
+    "train credit-audit",
 )
 WITHOUT_JSON = ("serve", "logs", "journal export")
 """A server tells no result, a log is text; an export is JSON itself."""

@@ -12,12 +12,12 @@ from typing import Any
 import torch
 
 from agentenvs.core.errors import ConfigError
-from agentenvs.train import models
 from agentenvs.train.config import TrainConfig, from_form, read
 from agentenvs.train.engine.torch_engine import TorchEngine
+from agentenvs.train.opening import find
 from agentenvs.train.pipeline import assemble
 from agentenvs.train.rollout import Rollouts
-from agentenvs.train.template import ChatTemplate, PlainTemplate, Template
+from agentenvs.train.template import choose
 from agentenvs.train.worlds import open_world, shared
 
 
@@ -44,7 +44,7 @@ def configured(target: Path, model: Path | None, changes: tuple[str, ...] = ()) 
 
     Args:
         target: Folder of a run, or a TOML file.
-        model: Folder of a model; the run's trained one where None.
+        model: Folder of a model, a run or a checkpoint; the run's newest where None.
         changes: ``table.name=value`` each, of a file.
 
     Raises:
@@ -60,16 +60,14 @@ def configured(target: Path, model: Path | None, changes: tuple[str, ...] = ()) 
             raise ConfigError(f"{target} has no run", fix="name the folder of a run, or a TOML file") from error
         except ValueError as error:
             raise ConfigError(f"{path} is damaged", why=str(error)) from error
-        folder = model or target / "model"
-        if not folder.is_dir():
-            raise ConfigError(f"{target} has no trained model", fix="finish the run, or name a model with --model")
+        folder = model or target
     else:
         config = read(target, changes)
         named = model or config.model.folder
         if named is None:
             raise ConfigError("there is no model to be audited", fix="name a folder with --model, or a run")
         folder = Path(named)
-    return replace(config, model=replace(config.model, folder=str(folder)))
+    return replace(config, model=replace(config.model, folder=str(find(str(folder)).path)))
 
 
 def start_of(run: Path) -> Path | None:
@@ -90,7 +88,7 @@ def opened(config: TrainConfig, start: Path | None = None) -> Opened:
     """
     if config.model.threads:
         torch.set_num_threads(config.model.threads)
-    model, tokenizer = models.load(str(config.model.folder))
+    model, tokenizer = find(str(config.model.folder)).load()
     worlds = {name: open_world(name, one, config.slots.slots) for name, one in config.worlds.items()}
     engine = TorchEngine(
         model.to(config.model.device), config.slots, config.learner, temperature=config.rollout.temperature
@@ -100,14 +98,9 @@ def opened(config: TrainConfig, start: Path | None = None) -> Opened:
     provided = shared(list(worlds.values())) | engine.provides
     pipeline = assemble(config, provided)
     rollouts = Rollouts(
-        engine, worlds, _template(config.model.template, tokenizer), config.rollout, config.seed, pipeline.hooks
+        engine, worlds, choose(config.model.template, tokenizer), config.rollout, config.seed, pipeline.hooks
     )
     return Opened(config, engine, rollouts, provided, _digest(model))
-
-
-def _template(kind: str, tokenizer: Any) -> Template:
-    chat = kind == "chat" or (kind == "auto" and getattr(tokenizer, "chat_template", None))
-    return ChatTemplate(tokenizer) if chat else PlainTemplate(tokenizer)
 
 
 def _take_start(engine: TorchEngine, model: Any, checkpoint: Path) -> None:
