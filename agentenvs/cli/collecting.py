@@ -93,7 +93,7 @@ def collect(
         runs = [_played(config)]
     machine = {name: given[name] for name in stage.machine_options(given)}
     with console.progress("verify", "kept") as progress, console.files():
-        came = writing.collect(runs, out, rules, machine, progress)
+        came = writing.collect(runs, out, rules, machine, progress, env=stage.spec.id)
     _tell(came, out, runs, as_json)
     raise typer.Exit(console.OK if came.kept else console.FAILED)
 

@@ -14,6 +14,7 @@ import platform
 import secrets
 import shutil
 import subprocess
+import sys
 import time
 import uuid
 from collections.abc import Iterable, Sequence
@@ -218,7 +219,11 @@ def read_manifest(path: Path) -> Manifest:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"]) or "the whole"
-        raise DataError(f"{path} is no manifest of a run", why=f"{where}: {first['msg']}") from error
+        raise DataError(
+            f"{path} is no manifest of a run",
+            why=f"{where}: {first['msg']}",
+            fix=f"take it from where it was made, or have it written again: agentenvs eval --resume {path.parent}",
+        ) from error
 
 
 def uuid7() -> str:
@@ -287,7 +292,7 @@ def env_entry(
         spec_digest=spec.digest,
         generator_hash=_source_hash(f"agentenvs_scenarios.{spec.slug}", "*") if here else None,
         policy_doc_hash=None,
-        scorer_hash=_source_hash("agentenvs_scoring", f"{spec.slug}.py") if here else None,
+        scorer_hash=(_source_hash("agentenvs_scoring", f"{spec.slug}.py") or _guest_hash(spec)) if here else None,
         tool_schema_hash=digest(spec.to_json()["tools"]),
         split=split.name,
         panel=split.panel,
@@ -343,6 +348,12 @@ def _wheel_sha256() -> str | None:
         return None
     found = noted.get("archive_info", {}).get("hashes", {}).get("sha256")
     return found if isinstance(found, str) else None
+
+
+def _guest_hash(spec: EnvSpec) -> str | None:
+    """Return the SHA-256 of the file in which a world from elsewhere stands, with its score; None where it has none."""
+    file = getattr(sys.modules.get(spec.entry_point.partition(":")[0]), "__file__", None)
+    return sha256(Path(file).read_bytes()) if file else None
 
 
 def _source_hash(package: str, pattern: str) -> str | None:

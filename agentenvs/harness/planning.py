@@ -29,6 +29,12 @@ RewardVisible = Literal["none", "true", "flipped", "random"]
 ENDLESS_EPISODES = 100
 """Episodes of a run on an endless split where none are asked for."""
 
+MOST_EPISODES = 1_000_000
+"""Of one run: its plan names each."""
+
+LAST_INDEX = 2**63 - 1
+"""Of a scenario that a run plays: tables and indexes of runs hold numbers of 64 bits."""
+
 
 @dataclass(frozen=True, slots=True)
 class RunConfig:
@@ -177,6 +183,18 @@ def _split(env: Playable, name: str) -> SplitSpec:
     return env.splits()[name]
 
 
+def _must_be_few(config: RunConfig) -> None:
+    count = (config.episodes or 1) * config.trials
+    if count > MOST_EPISODES:
+        raise ConfigError(f"{count:,} episodes are too many for one run", fix=f"play at most {MOST_EPISODES:,} in each")
+    if config.start + count > LAST_INDEX:
+        raise ConfigError(
+            f"index {config.start} is too large",
+            why="tables and indexes of runs hold numbers of 64 bits",
+            fix=f"stay below {LAST_INDEX}",
+        )
+
+
 def _indices(config: RunConfig, split: SplitSpec) -> tuple[int, ...]:
     if config.order is not None:
         if not config.order:
@@ -186,6 +204,7 @@ def _indices(config: RunConfig, split: SplitSpec) -> tuple[int, ...]:
         if (config.episodes or 0) > len(config.order):
             raise ConfigError(f"the order names {len(config.order)} episodes, not {config.episodes}")
         return config.order[: config.episodes]
+    _must_be_few(config)
     left = ENDLESS_EPISODES if split.size is None else split.size - config.start
     count = left if config.episodes is None else config.episodes
     if split.size is not None and count > left:

@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from agentenvs.core.canon import JSON, canonical, canonical_bytes
-from agentenvs.core.errors import ContractError, DataError
+from agentenvs.core.errors import AgentEnvsError, ContractError, DataError
 from agentenvs.harness import folder as folders
 from agentenvs.harness.planfile import PlanFile
-from agentenvs.harness.rollout import EpisodeSummary
+from agentenvs.harness.rollout import EpisodeSummary, outcome
 from agentenvs.harness.summary import infrastructure, summary_of
 
 _TABLE = "episodes.jsonl"
@@ -77,7 +77,8 @@ def look(folder: Path, written: PlanFile, *, retry_errors: bool) -> Standing:
         again = _is_interrupted(episode) or (retry_errors and infrastructure(episode))
         if again or (episode.number, episode.attempt) in known:  # a move that was killed had begun
             moved.append(episode)
-        elif _has_record(folder, episode):
+        elif (footer := _footer(folder, episode)) is not None:
+            _must_agree(folder / _TABLE, episode, footer)
             kept.append(episode)
     attempts: dict[int, int] = {}
     lines = list(_lines(folder / "attempts.jsonl"))
@@ -147,13 +148,30 @@ def _is_interrupted(episode: EpisodeSummary) -> bool:
     return episode.ending == "abandoned" and episode.stopped == "interrupted"
 
 
-def _has_record(folder: Path, episode: EpisodeSummary) -> bool:
-    """Return whether the record that a line names is there: its last link is the digest of the whole."""
+def _footer(folder: Path, episode: EpisodeSummary) -> dict[str, JSON] | None:
+    """Return the footer of the record that a line names: its last link is the digest of the whole; None without it."""
     try:
         data = folders.record_path(folder, episode.number).read_bytes()
-        return data.endswith(b"\n") and json.loads(data.splitlines()[-1])["h"] == episode.record
+        footer: dict[str, JSON] = json.loads(data.splitlines()[-1])
+        return footer if data.endswith(b"\n") and footer["h"] == episode.record else None
     except (OSError, ValueError, LookupError, TypeError):
-        return False
+        return None
+
+
+def _must_agree(table: Path, episode: EpisodeSummary, footer: Mapping[str, JSON]) -> None:
+    """Refuse a line that does not say what its record says: a new manifest must not be made over it.
+
+    Raises:
+        DataError: It does not.
+    """
+    try:
+        said = outcome(footer)
+    except (LookupError, TypeError, ValueError, AgentEnvsError) as error:
+        raise _damaged(f"the record of episode {episode.number} in {table.parent}", repr(error)) from error
+    for name, value in said.items():
+        if (listed := getattr(episode, name)) != value:
+            where = f"the line of episode {episode.number} in {table}"
+            raise _damaged(where, f"it says {name} {listed!r:.40}, its record {value!r:.40}")
 
 
 def _episodes(path: Path, written: PlanFile, several: bool = False) -> Iterator[EpisodeSummary]:
@@ -187,7 +205,7 @@ def _lines(path: Path) -> Iterator[tuple[str, dict[str, JSON]]]:
             line: Any = json.loads(raw)
             canonical_bytes(line)
         except (ValueError, RecursionError, ContractError) as error:
-            raise _damaged(where, str(error)) from error
+            raise _damaged(where, _why(error)) from error
         if not isinstance(line, dict):
             raise _damaged(where, "it is no object")
         yield where, line
@@ -198,6 +216,10 @@ def _number(line: Mapping[str, JSON], where: str, written: PlanFile) -> int:
     if type(number) is not int or not 0 <= number < len(written.indices):
         raise _damaged(where, f"{number!r} is the number of no episode of this run")
     return number
+
+
+def _why(error: Exception) -> str:
+    return f"{error.what}: {error.why}" if isinstance(error, ContractError) else str(error)
 
 
 def _damaged(where: str, why: str) -> DataError:

@@ -148,6 +148,19 @@ def counted(ending: Ending, verdict: Verdict) -> tuple[float, bool]:
     return verdict.reward, verdict.success
 
 
+def outcome(footer: Mapping[str, JSON]) -> dict[str, JSON]:
+    """Return what the footer of a record says in the summary of its episode, by the names it has there."""
+    ending, earned = footer["ending"], footer["return"]
+    reward, success = counted(ending, Verdict.from_json(footer["verdict"]))
+    return {
+        "ending": ending,
+        "success": success,
+        "reward": reward,
+        "episode_return": min(earned, 0.0) if ending in ("abandoned", "aborted") else earned,
+        "turns": footer["turns"],
+    }
+
+
 class Rollout:
     """One episode while it is played; another thread may cut it.
 
@@ -269,8 +282,6 @@ class Rollout:
         env, footer = self.recorded.env, record.footer or {}
         begun = record.header["observation"] is not None
         labels = _labels(env) if begun else {}
-        reward, success = counted(footer["ending"], verdict)
-        left = footer["ending"] in ("abandoned", "aborted")
         return EpisodeSummary(
             number=self._number,
             split=record.ref.split,
@@ -280,11 +291,7 @@ class Rollout:
             record=record.digest,
             kind=labels.get("kind"),
             par=labels.get("par"),
-            ending=footer["ending"],
-            success=success,
-            reward=reward,
-            episode_return=min(footer["return"], 0.0) if left else footer["return"],
-            turns=footer["turns"],
+            **outcome(footer),
             invalid=sum(not turn["valid"] for turn in record.turns),
             undone=sum(turn["error"] in FAILURES for turn in record.turns),
             usage=_usage(self._policy),

@@ -289,6 +289,13 @@ def test_rules_that_keep_nothing_make_no_sense(rules: Any) -> None:
         Rules(**rules)
 
 
+def test_runs_of_another_environment_are_refused(tmp_path: Path) -> None:
+    folder = _run(tmp_path, "Climber")
+    with pytest.raises(ConfigError, match=r"a run is of .*, not of agentenvs/WebShop-v0"):
+        writing.collect([folder], tmp_path / "x.jsonl", Rules(), {}, env="agentenvs/WebShop-v0")
+    assert not (tmp_path / "x.jsonl").exists()
+
+
 def test_the_records_are_those_of_the_run(tmp_path: Path) -> None:
     folder = _run(tmp_path, "Climber")
     rows, _ = _collect(tmp_path, folder)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from pydantic import ValidationError
 from agentenvs.core.errors import DataError
 from agentenvs.harness import manifest as manifests
 from agentenvs.harness.run import RunConfig, evaluate
-from tests.harness import playroom  # noqa: F401 - registers the stairs
+from tests.harness import playroom
 
 LEAVES = [bytes.fromhex(text) for text in ("", "00", "10", "2021", "3031", "40414243", "5051525354555657")]
 
@@ -117,6 +118,14 @@ def test_no_manifest_is_a_mistake_of_the_user(tmp_path: Path) -> None:
     (tmp_path / "episodes.jsonl").touch()
     with pytest.raises(DataError, match="did not come to an end"):
         manifests.read_manifest(tmp_path / "manifest.json")
+    (tmp_path / "manifest.json").write_text("{}")
+    with pytest.raises(DataError, match="written again: agentenvs eval --resume"):
+        manifests.read_manifest(tmp_path / "manifest.json")
+
+
+def test_a_world_from_elsewhere_is_known_by_its_file(path: Path) -> None:
+    (entry,) = manifests.read_manifest(path).envs
+    assert entry.scorer_hash == sha256(Path(playroom.__file__).read_bytes()).hexdigest()
 
 
 def test_the_sources_of_the_suite_have_hashes() -> None:

@@ -315,6 +315,19 @@ def test_a_line_of_other_types_is_named(tmp_path: Path, change: dict[str, Any]) 
         _go_on(tmp_path)
 
 
+@pytest.mark.parametrize("change", [{"success": False}, {"reward": 0.5}, {"turns": 10**25}, {"ending": "truncated"}])
+def test_no_new_manifest_is_made_over_a_line_that_is_not_what_its_record_says(
+    tmp_path: Path, change: dict[str, Any]
+) -> None:
+    _begin(tmp_path)
+    table = tmp_path / "run" / "episodes.jsonl"
+    first, *rest = table.read_text().splitlines()
+    table.write_text("\n".join([json.dumps({**json.loads(first), **change}), *rest, ""]))
+    with pytest.raises(DataError, match=f"it says {next(iter(change))} .*, its record "):
+        _go_on(tmp_path)
+    assert (tmp_path / "run" / "manifest.json").exists()
+
+
 def test_a_line_that_stands_twice_is_named(tmp_path: Path) -> None:
     _begin(tmp_path)
     table = tmp_path / "run" / "episodes.jsonl"

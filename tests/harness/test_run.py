@@ -100,6 +100,8 @@ def test_a_run_never_overwrites_another(tmp_path: Path) -> None:
         ({"episodes": 7}, ConfigError, "6 scenarios from index 0, not 7"),
         ({"start": 4, "episodes": 3}, ConfigError, "ask for at most 2"),
         ({"start": 6}, ConfigError, "no scenario at index 6"),
+        ({"trials": 10**12}, ConfigError, "too many for one run"),
+        ({"start": 2**63}, ConfigError, "is too large"),
         ({"split": "many"}, SplitError, "has no split 'many'"),
         ({"order": ()}, ConfigError, "the order of the stream is empty"),
         ({"order": (1, 6)}, ConfigError, "does not have"),

@@ -79,7 +79,13 @@ def refuse_taken(out: Path) -> None:
 
 
 def collect(
-    runs: Sequence[Path], out: Path, rules: Rules, machine: Mapping[str, Any], progress: Progress | None = None
+    runs: Sequence[Path],
+    out: Path,
+    rules: Rules,
+    machine: Mapping[str, Any],
+    progress: Progress | None = None,
+    *,
+    env: str | None = None,
 ) -> Collected:
     """Write the episodes of runs that the rules keep, each played again first.
 
@@ -89,6 +95,7 @@ def collect(
         rules: Which are kept.
         machine: Options that no record holds, such as the folder of game files.
         progress: Told of every episode.
+        env: Id of the environment the runs must be of; whatever they are of where None.
 
     Raises:
         UserError: Some subclass: a folder is no run, or its environment is not to be had here; nothing was written.
@@ -96,7 +103,10 @@ def collect(
     """
     refuse_taken(out)
     found = [read_run(folder) for folder in runs]
-    if len({run.manifest.envs[0].env_id for run in found}) > 1:
+    played = {run.manifest.envs[0].env_id for run in found}
+    if env is not None and (other := sorted(played - {env})):
+        raise ConfigError(f"a run is of {other[0]}, not of {env}", fix=f"agentenvs collect {other[0]} --from …")
+    if len(played) > 1:
         raise ConfigError("the runs are of several environments", fix="collect from each by itself")
     work = _Work(rules, machine, sum(len(run.episodes) for run in found), progress)
     part, whole = out.with_name(f".{out.name}.part"), sha256()

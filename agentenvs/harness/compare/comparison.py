@@ -6,6 +6,7 @@ digests of the runs' episodes, so that the same runs give the same numbers.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -140,7 +141,7 @@ def compare(
         ConfigError: Fewer than two runs, one of them twice, too many, or no such label.
         DataError: They cannot be compared; the message says why and what can be done.
     """
-    _check(runs)
+    _check(runs, across)
     if found := reasons(runs, across):
         raise DataError(
             "these runs cannot be compared",
@@ -174,12 +175,16 @@ def compare(
     )
 
 
-def _check(runs: Sequence[Run]) -> None:
+def _check(runs: Sequence[Run], across: Collection[str]) -> None:
     if len(runs) < 2:
         raise ConfigError("one run cannot be compared", fix="name two or more; `agentenvs report RUN` shows one")
     if len(runs) > MOST_RUNS:
         raise ConfigError(f"{len(runs)} runs make {math.comb(len(runs), 2)} pairs", fix=f"name at most {MOST_RUNS}")
     seen: dict[str, str] = {}
+    known = sorted({name for run in runs for name in json.loads(run.manifest.envs[0].options)})
+    if unknown := [name for name in across if name not in known]:
+        what = f"no environment of these runs has the option {unknown[0]!r}"
+        raise ConfigError(what, fix=f"leave out --across, or name one of: {', '.join(known)}")
     for run in runs:
         if run.manifest.run_id in seen:
             what = f"{run.folder} and {seen[run.manifest.run_id]} are the same run"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agentenvs.core.errors import DataError
+from agentenvs.core.errors import ConfigError, DataError
 from agentenvs.harness import manifest as manifests
 from agentenvs.harness.compare import compare, reasons
 from agentenvs.harness.compare.grounds import manifest_rows
@@ -57,6 +57,12 @@ def test_an_option_may_be_what_is_compared(tmp_path: Path) -> None:
     found = compare(runs, across=["limit"])
     assert found.across == ("limit",)
     assert [row.what for row in found.differs] == ["environment.budgets.steps", "environment.options.limit"]
+
+
+def test_what_no_world_has_cannot_be_what_is_compared(tmp_path: Path) -> None:
+    runs = [run(tmp_path / name, outcomes("10")) for name in "ab"]
+    with pytest.raises(ConfigError, match=r"(?s)has the option 'limt'.*name one of: .*limit"):
+        compare(runs, across=["limt"])
 
 
 def test_other_scenarios_under_the_same_address(tmp_path: Path) -> None:
