@@ -110,7 +110,7 @@ def replay(record: Record, env: Environment | None = None, **machine_options: An
         raise RecordError(f"{env.spec.id} cannot be replayed", why="its spec says replayable: false")
     turns = 0
     try:
-        for turn, field, recorded, replayed in _comparisons(record, env):
+        for turn, field, recorded, replayed in comparisons(record, env):
             turns = max(turns, turn)
             if recorded != replayed:
                 return ReplayReport(env.turn, Divergence(turn, field, recorded, replayed))
@@ -160,7 +160,15 @@ def _rejudged(record: Record, recorded: Verdict, env: Environment) -> Verdict:
         raise RecordError("the outcome facts of the record cannot be judged", why=repr(error)) from error
 
 
-def _comparisons(record: Record, env: Environment) -> Iterator[tuple[int, str, JSON, JSON]]:
+def comparisons(record: Record, env: Environment) -> Iterator[tuple[int, str, JSON, JSON]]:
+    """Play a record again and yield each field beside what it is now: turn, name, recorded, replayed.
+
+    For whoever may go on after a difference; :func:`replay` stops at the first.
+
+    Raises:
+        ContractError: Other effects were recorded than are asked for.
+        SplitError: The scenario is not to be had here.
+    """
     header = record.header
     for field, here in (("env", env.spec.id), ("release", env.spec.release), ("since", env.spec.since)):
         yield 0, field, header[field], here

@@ -1,0 +1,1 @@
+"""The versions of the store's schema, by alembic."""

@@ -1,0 +1,71 @@
+"""Words of strangers: what may stand in a name that others will read.
+
+A name is shown beside those of others, so it must not hide, imitate markup, run backwards or be two things at once.
+What is not taken is refused and never mended: whoever reads a page sees what was sent.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+
+from agentenvs.leaderboard.refusals import Refused
+
+NAME, VERSION, CONTACT, NOTES = 60, 60, 120, 2_000
+"""Most characters of each."""
+
+_MARKUP = frozenset("<>&\"`\\")
+_HIDDEN = frozenset(("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"))
+"""Categories of Unicode: controls, formats (the bidirectional ones among them), surrogates, private, unassigned."""
+
+_MARKS = 2
+"""Combining marks on one letter: more climb over the lines above."""
+
+
+def check_text(text: str, field: str, most: int, *, lines: bool = False) -> str:
+    """Return the text if it may be shown.
+
+    Args:
+        text: What was sent.
+        field: Its name, for the message.
+        most: Characters it may have.
+        lines: Whether line ends are taken, and what is markup in a name.
+
+    Raises:
+        Refused: It is too long, hides something, or is not in NFC.
+    """
+    if len(text) > most:
+        raise _refused(field, f"has {len(text):,} characters", f"at most {most:,}")
+    if not unicodedata.is_normalized("NFC", text):
+        raise _refused(field, "is not in Unicode's normal form C", "two spellings of one name would look alike")
+    marks = 0
+    for char in text:
+        category = unicodedata.category(char)
+        if category in _HIDDEN and not (lines and char == "\n"):
+            raise _refused(field, f"holds U+{ord(char):04X}", "a character that cannot be seen")
+        if not lines and char in _MARKUP:
+            raise _refused(field, f"holds {char!r}", "names hold no markup")
+        marks = marks + 1 if category in ("Mn", "Me") else 0
+        if marks > _MARKS:
+            raise _refused(field, "heaps marks on a letter", f"at most {_MARKS}")
+    return text
+
+
+def check_name(text: str, field: str, most: int = NAME) -> str:
+    """Return a name if it may be shown: not empty, no blanks at its ends or two in a row.
+
+    Raises:
+        Refused: See :func:`check_text`.
+    """
+    if not text or text != " ".join(text.split()):
+        raise _refused(field, f"is {text[:20]!r}" if text else "is empty", "a name has letters, and single blanks")
+    return check_text(text, field, most)
+
+
+def key_of(name: str) -> str:
+    """Return what two names have in common that a reader would take for one: width, case, blanks and signs."""
+    plain = unicodedata.normalize("NFKD", name).casefold()
+    return "".join(char for char in plain if char.isalnum()) or plain
+
+
+def _refused(field: str, what: str, why: str) -> Refused:
+    return Refused("text", f"the {field} {what}", why=why, fix="letters, digits and plain signs, in NFC")
