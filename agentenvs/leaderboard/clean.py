@@ -68,7 +68,7 @@ def verified(
     """
     order = {"path": str(path.absolute()), "board": board.to_json(), "terms": asdict(terms), "bounds": asdict(bounds)}
     environ = {name: os.environ[name] for name in _KEPT if name in os.environ}
-    child = subprocess.Popen(  # noqa: S603 - this program itself
+    child = subprocess.Popen(
         [sys.executable, "-m", "agentenvs.leaderboard.clean"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

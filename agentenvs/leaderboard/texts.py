@@ -13,7 +13,7 @@ from agentenvs.leaderboard.refusals import Refused
 NAME, VERSION, CONTACT, NOTES = 60, 60, 120, 2_000
 """Most characters of each."""
 
-_MARKUP = frozenset("<>&\"`\\")
+_MARKUP = frozenset('<>&"`\\')
 _HIDDEN = frozenset(("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"))
 """Categories of Unicode: controls, formats (the bidirectional ones among them), surrogates, private, unassigned."""
 

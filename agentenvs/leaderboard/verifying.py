@@ -17,6 +17,7 @@ from typing import Any
 
 from agentenvs.core import registry
 from agentenvs.core.canon import JSON, canonical, canonical_bytes
+from agentenvs.core.canon import digest as digest_of
 from agentenvs.core.environment import Environment
 from agentenvs.core.errors import AgentEnvsError, ContractError, RecordError, UserError
 from agentenvs.core.record import Record, parse_records
@@ -25,7 +26,6 @@ from agentenvs.core.spec import EnvSpec
 from agentenvs.core.verdict import Ending
 from agentenvs.harness.lines import Line, read_lines
 from agentenvs.harness.manifest import Manifest, merkle_root
-from agentenvs.core.canon import digest as digest_of
 from agentenvs.leaderboard import boards
 from agentenvs.leaderboard.boards import Board
 from agentenvs.leaderboard.bundle import TABLE
@@ -35,7 +35,15 @@ from agentenvs_scoring.cards import panel_of
 
 Progress = Callable[[int, int], None]
 
-_GRADING = ("reward", "return", "verdict.reward", "verdict.success", "verdict.components", "verdict.reasons", "verdict.facts")
+_GRADING = (
+    "reward",
+    "return",
+    "verdict.reward",
+    "verdict.success",
+    "verdict.components",
+    "verdict.reasons",
+    "verdict.facts",
+)
 """Fields a change of scoring may move; all others are of the world."""
 
 
@@ -106,7 +114,7 @@ class Terms:
     """Options of the machine, such as a folder of data."""
 
 
-def verify(bundle: Bundle, board: Board, terms: Terms = Terms(), progress: Progress | None = None) -> Verified:  # noqa: B008
+def verify(bundle: Bundle, board: Board, terms: Terms = Terms(), progress: Progress | None = None) -> Verified:
     """Play every record of a bundle again and count what it is worth.
 
     Raises:
@@ -329,7 +337,7 @@ def _played(record: Record, number: int, env: Environment, board: Board, terms: 
         if isinstance(error, Refused):
             raise
         raise Refused("diverges", f"record {number} cannot be played again: {error.what}", why=error.why) from error
-    except Exception as error:  # noqa: BLE001 - boundary: a world that is fed forged effects may fail in any way
+    except Exception as error:
         raise _diverged(number, env.turn + 1, "failure", None, type(error).__name__) from error
     return _counted(record, env, board, regraded=bool(grading))
 
@@ -385,9 +393,7 @@ def _actions(record: Record) -> str:
     return hashlib.sha256(canonical_bytes([record.header["scenario"], done])).hexdigest()
 
 
-def _check_claims(
-    made: Manifest, lines: Sequence[Line], episodes: Sequence[Played], root: str, terms: Terms
-) -> None:
+def _check_claims(made: Manifest, lines: Sequence[Line], episodes: Sequence[Played], root: str, terms: Terms) -> None:
     """Hold what the run says of itself against what was counted."""
     if root != made.merkle_root:
         raise Refused("edited", "the records are not those the manifest names", why="their Merkle root differs")
@@ -441,4 +447,3 @@ def _told(made: Manifest | None, lines: Sequence[Line] | None) -> dict[str, JSON
 
 
 __all__ = ["Played", "Terms", "Verified", "verify"]
-
