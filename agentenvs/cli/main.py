@@ -13,6 +13,7 @@ from agentenvs._version import __version__
 from agentenvs.cli import (
     arguments,
     auditing,
+    boarding,
     calibrating,
     checking,
     collecting,
@@ -62,6 +63,7 @@ _GROUPS = (
     calibrating,
     conforming,
     auditing,
+    boarding,
     preparing,
     serving,
     topping,

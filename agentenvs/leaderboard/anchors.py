@@ -1,8 +1,8 @@
 """Yardsticks of a board: what its environment's own players reach, so that readers see floor and ceiling.
 
-They are played here on the board's scenarios and go the way of every submission, with two allowances: an oracle is shown
-the scenarios, and a player that draws among the admissible commands is shown those. Where they cannot be played here, the
-score card says what they reached, and the row says that nothing of it was played again.
+They are played here on the board's scenarios and go the way of every submission, with two allowances: an oracle is
+shown the scenarios, and a player that draws among the admissible commands is shown those. Where they cannot be played
+here, the score card says what they reached, and the row says that nothing of it was played again.
 """
 
 from __future__ import annotations

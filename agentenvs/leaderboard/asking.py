@@ -155,7 +155,7 @@ def _with_attempts(connection: Connection, board_id: str, rows: Any, found: list
     names = sorted({row["who"] for row in rows if row["kind"] == "contestant"})
     mine = (entries.c.board == board_id, entries.c.kind == "contestant", entries.c.who.in_(names))
     asked = select(entries.c.who, func.count()).where(*mine).group_by(entries.c.who)
-    counts = {who: many for who, many in connection.execute(asked)}
+    counts = {row[0]: row[1] for row in connection.execute(asked)}
     for row, shown in zip(rows, found, strict=True):
         shown["attempts"] = counts.get(row["who"], 1)
 

@@ -1,7 +1,7 @@
 """Verifies a bundle in a process of its own, which has nothing to lose: no secrets, and limits of time and memory.
 
-The parent hands over the path of the bundle and the board as JSON, and reads lines of JSON back: how far it is, then the
-result or the refusal. What a world prints goes nowhere. ``python -m agentenvs.leaderboard.clean`` is the child.
+The parent hands over the path of the bundle and the board as JSON, and reads lines of JSON back: how far it is, then
+the result or the refusal. What a world prints goes nowhere. ``python -m agentenvs.leaderboard.clean`` is the child.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Whose play is this? Episodes of a submission that were played exactly like those of an earlier one.
 
 A record can be signed anew under any name, so what is compared is what was done: the scenario and every action in it.
-Honest players agree now and then, where a short way is the obvious one: two of the household's own players do so in 14 %
-of its scenarios. A quarter of a board in common with one other contestant is no accident, nor is half of it in common
+Honest players agree now and then, where a short way is the obvious one: two of the household's own players do so in 14
+% of its scenarios. A quarter of a board in common with one other contestant is no accident, nor is half of it in common
 with all of them together.
 """
 

@@ -82,13 +82,19 @@ def _groups(episodes: Sequence[Played], label: Callable[[Played], str | None]) -
         if (name := label(one)) is not None:
             found.setdefault(name, []).append(one)
     rows = []
-    for name in sorted(found):
+    for name in sorted(found, key=_ladder):
         mine = found[name]
         won = sum(one.success for one in mine)
         low, high = wilson(won, len(mine))
         mean = sum(one.turns for one in mine) / len(mine)
         rows.append({"name": name, "episodes": len(mine), "won": won, "low": low, "high": high, "turns": mean})
     return rows
+
+
+def _ladder(name: str) -> tuple[int, str]:
+    """Sort the rungs of a ladder of difficulty as they climb, and all else by name."""
+    rungs = ("easiest", "easy", "medium", "hard", "hardest")
+    return (rungs.index(name), "") if name in rungs else (len(rungs), name)
 
 
 def _passes(attempts: Sequence[tuple[int, int]], board: Board, key: bytes) -> list[JSON]:

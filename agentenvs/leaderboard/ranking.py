@@ -2,8 +2,8 @@
 
 Two rows are compared scenario by scenario: in how many the one did better, in how many the other. That is McNemar's
 exact test where each scenario is played once, and the sign test over scenarios where it is played more often. All pairs
-of a board are adjusted together by Holm; with ten thousand rows these are fifty million pairs, but only as many different
-p-values as there are pairs of counts, so the pairs are counted and not listed.
+of a board are adjusted together by Holm; with ten thousand rows these are fifty million pairs, but only as many
+different p-values as there are pairs of counts, so the pairs are counted and not listed.
 """
 
 from __future__ import annotations

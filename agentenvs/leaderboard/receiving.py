@@ -1,7 +1,7 @@
 """Takes in what was played on a board's own server: results that its host has verified, with or without a receipt.
 
-The host has the records of its sealed scenarios and has played them again; nothing of them comes here. What comes is who
-played, how each episode ended and what it was worth. A ticket is good for one row, and so is a receipt.
+The host has the records of its sealed scenarios and has played them again; nothing of them comes here. What comes is
+who played, how each episode ended and what it was worth. A ticket is good for one row, and so is a receipt.
 """
 
 from __future__ import annotations

@@ -82,8 +82,8 @@ entries = Table(
     Index("entries_by_position", "board", "position"),
     Index("entries_by_contestant", "board", "who"),
 )
-"""``kind`` is contestant, anchor (measured here) or card (of a score card). ``who`` is what the attempts of a contestant
-are counted by. ``detail`` is the rest of what a page shows, as JSON."""
+"""``kind`` is contestant, anchor (measured here) or card (of a score card). ``who`` is what the attempts of a
+contestant are counted by. ``detail`` is the rest of what a page shows, as JSON."""
 
 plays = Table(
     "plays",

@@ -39,8 +39,8 @@ TIERS: tuple[Tier, ...] = (
         "The board played every record again in a clean process, from the scenario and the actions, and compared every "
         "digest, reward and verdict. The numbers shown are its own.",
         "These actions, in these scenarios, lead to this score under this scoring; no episode is missing or doubled.",
-        "Who chose the actions. The scenarios are public: a player may have practised on them, tried many times and sent "
-        "its best play, or be a person. The name of agent and model is what the contestant says.",
+        "Who chose the actions. The scenarios are public: a player may have practised on them, tried many times and "
+        "sent its best play, or be a person. The name of agent and model is what the contestant says.",
     ),
     Tier(
         "hosted",

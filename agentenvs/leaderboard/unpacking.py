@@ -1,8 +1,8 @@
-"""Reads the file of a submission with suspicion: nothing is written to disk, and nothing is read that was not announced.
+"""Reads the file of a submission with suspicion: nothing is written to disk, nothing is read that was not announced.
 
-A bundle is a ZIP file of the plainest kind. Its entries must fill the file from the first byte to the directory, without
-gaps and without overlaps, and their names must be the few that a bundle has: what is not there cannot be hidden. Sizes
-are held against limits before a byte is unpacked, and again while unpacking, since a directory may lie.
+A bundle is a ZIP file of the plainest kind. Its entries must fill the file from the first byte to the directory,
+without gaps and without overlaps, and their names must be the few that a bundle has: what is not there cannot be
+hidden. Sizes are held against limits before a byte is unpacked, and again while unpacking, since a directory may lie.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Whether a submission is what it says: the whole check, from its manifest to the last digest of every replay.
 
-Nothing that is returned was told by the bundle but what is named so (names, tokens, money). All numbers are counted from
-the episodes as they were played again here. Runs in a process of its own (:mod:`~agentenvs.leaderboard.clean`).
+Nothing that is returned was told by the bundle but what is named so (names, tokens, money). All numbers are counted
+from the episodes as they were played again here. Runs in a process of its own (:mod:`~agentenvs.leaderboard.clean`).
 """
 
 from __future__ import annotations
