@@ -41,15 +41,20 @@ VERBS = (
     "doctor",
     "runs",
     "train",
+    "leaderboard",
     "journal",
 )
-GROUPS = {"journal": ("ls", "export", "prune"), "runs": ("index", "ls", "show", "export", "rm", "frontier")}
+GROUPS = {
+    "journal": ("ls", "export", "prune"),
+    "leaderboard": ("create", "ls", "pack", "verify", "submit", "serve", "build", "rescore"),
+    "runs": ("index", "ls", "show", "export", "rm", "frontier"),
+}
 COMMANDS = (
     *(verb for verb in VERBS if verb not in GROUPS),
     *(f"{group} {verb}" for group, verbs in GROUPS.items() for verb in verbs),
     "train credit-audit",
 )
-WITHOUT_JSON = ("serve", "logs", "journal export")
+WITHOUT_JSON = ("serve", "logs", "journal export", "leaderboard serve")
 """A server tells no result, a log is text; an export is JSON itself."""
 
 
