@@ -14,6 +14,7 @@ from typing import Any
 
 from agentenvs.core.errors import ConfigError
 from agentenvs.train.engine.learner import LearnerConfig
+from agentenvs.train.engine.lora import LoraConfig
 from agentenvs.train.engine.torch_engine import SamplerConfig
 from agentenvs.train.models import Shape
 from agentenvs.train.plugins import configured
@@ -103,6 +104,7 @@ class TrainConfig:
     rollout: RolloutConfig = field(default_factory=RolloutConfig)
     slots: SamplerConfig = field(default_factory=SamplerConfig)
     learner: LearnerConfig = field(default_factory=LearnerConfig)
+    lora: LoraConfig = field(default_factory=LoraConfig)
     clone: CloneConfig = field(default_factory=CloneConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
     lag: LagConfig = field(default_factory=LagConfig)
@@ -122,6 +124,7 @@ _TABLES: Mapping[str, type[Any]] = {
     "rollout": RolloutConfig,
     "slots": SamplerConfig,
     "learner": LearnerConfig,
+    "lora": LoraConfig,
     "clone": CloneConfig,
     "evaluation": EvaluationConfig,
     "lag": LagConfig,

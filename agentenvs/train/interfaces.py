@@ -109,8 +109,6 @@ class Engine(Protocol):
 
     version: int
     """The version of the weights that :meth:`sample` uses; counted by :meth:`publish`."""
-    model: Any
-    """What is trained; a critic begins as a copy of its first blocks."""
     provides: frozenset[str]
     """Fields it adds to a rollout beside log-probabilities and versions."""
 
@@ -149,6 +147,9 @@ class Engine(Protocol):
 
     def publish(self) -> int:
         """Make the trained weights those that :meth:`sample` uses, and return their version."""
+
+    def copied(self) -> Any:
+        """Return a copy of the model as it is now; a critic begins as its first blocks."""
 
     def save(self, folder: Path) -> None:
         """Write weights, optimizer and random states."""

@@ -58,12 +58,19 @@ def build(shape: Shape, vocabulary: int, seed: int) -> Any:
 
 
 def load(folder: str | Path) -> tuple[Any, Any]:
-    """Return model, in float32, and tokenizer of a folder; nothing is asked over the network.
+    """Return model, in float32, and tokenizer of a folder, of a model or of adapters; no network is asked.
 
     Raises:
         ConfigError: It is no such folder.
     """
+    from agentenvs.train.engine import lora
+
     path = Path(folder)
+    base = lora.base_of(path)
+    if base is not None:
+        model, words = load(base)
+        lora.merge_into(model, path)
+        return model, words
     if not (path / "config.json").is_file():
         raise ConfigError(
             f"{path} holds no model", why="config.json is not there", fix="name a folder of Hugging Face's"

@@ -18,6 +18,7 @@ import torch
 from agentenvs.core.errors import ConfigError
 from agentenvs.train import models
 from agentenvs.train.config import TrainConfig, from_form
+from agentenvs.train.engine import lora
 
 PLAYED = "agentenvs.json"
 _WORDS = ("tokenizer.json", "tokenizer_config.json", "tokenizer.model", "vocab.json")
@@ -101,13 +102,14 @@ class Place:
             model, _ = models.load(config.model.folder)
         else:
             model = models.build(config.shape, len(words), config.seed)
+        lora.adapt(model, config.lora)
         path = self.path / "engine.pt"
         try:
             state = torch.load(path, map_location="cpu", weights_only=True)
             model.load_state_dict(state["model"])
         except (RuntimeError, KeyError, ValueError, EOFError) as error:
             raise ConfigError(f"{path} is damaged, or of another model", why=str(error).splitlines()[0]) from error
-        return model, words
+        return lora.unwrapped(model), words
 
 
 def find(text: str) -> Place:
@@ -130,7 +132,7 @@ def find(text: str) -> Place:
         if not found:
             raise ConfigError(f"the run in {path} has no model yet", fix="wait for its first checkpoint")
         return find(str(max(found, key=lambda one: int(one.name[5:]))))
-    if not (path / "config.json").is_file():
+    if not (path / "config.json").is_file() and lora.base_of(path) is None:
         raise ConfigError(f"{path} holds no model", why="config.json is not there", fix="name a folder of a model")
     if not any((path / name).is_file() for name in _WORDS):
         raise ConfigError(f"{path} holds no tokenizer", fix="save the tokenizer of the model there too")

@@ -22,6 +22,7 @@ from agentenvs.core.observation import Observation
 from agentenvs.core.policy import Policy, Privileged
 from agentenvs.core.trace import StepTrace
 from agentenvs.core.verdict import Verdict
+from agentenvs.train.engine.ranks import Ranks
 from agentenvs.train.interfaces import Assignment, Draw, RolloutHook, Sampled, Sampling
 from agentenvs.train.records import UNSAMPLED, Episode, EpisodeWriter, Role, Turn
 from agentenvs.train.template import Template
@@ -92,6 +93,8 @@ class Rollouts:
     seed: int = 0
     hooks: Sequence[RolloutHook] = ()
     tell: Callable[[Episode], None] | None = None
+    ranks: Ranks = field(default_factory=Ranks)
+    """Each plays its share of the groups; all get all episodes."""
     _ids: dict[str, list[int]] = field(default_factory=dict)
 
     def play(
@@ -119,8 +122,12 @@ class Rollouts:
             for group, one in enumerate(assignments)
             for sample in range(group_size)
         ]
-        stage = _Stage(self, step, sampling or self.sampling(), horizon, deque(episodes))
+        places = [place for place in range(len(episodes)) if self.ranks.mine(place // group_size)]
+        mine = [episodes[place] for place in places]
+        stage = _Stage(self, step, sampling or self.sampling(), horizon, deque(mine))
         stage.run()
+        for place, episode in self.ranks.gather(list(zip(places, mine, strict=True))):
+            episodes[place] = episode
         return episodes
 
     def go_on(self, branches: Sequence[Branch], step: int, *, horizon: int | None = None) -> None:

@@ -24,7 +24,9 @@ from agentenvs.harness.policies import resolve
 from agentenvs.train import models
 from agentenvs.train.batch import Batch
 from agentenvs.train.config import TrainConfig, from_form
+from agentenvs.train.engine import lora
 from agentenvs.train.engine.learner import Learner, LearnerConfig
+from agentenvs.train.engine.ranks import Ranks, join, leave, whole
 from agentenvs.train.engine.torch_engine import TorchEngine
 from agentenvs.train.evaluation import disjoint, evaluate
 from agentenvs.train.interfaces import Assignment, losses
@@ -58,7 +60,7 @@ def train(config: TrainConfig, folder: Path, *, tell: Tell | None = None) -> Pat
     disjoint(config)
     if (folder / "config.json").exists():
         raise ConfigError(f"{folder} has a run", fix="resume it, or name another folder")
-    return _Run(config, folder, tell or _silent).begin()
+    return _with_ranks(config, folder, tell, _Run.begin)
 
 
 def resume(folder: Path, *, tell: Tell | None = None) -> Path:
@@ -74,7 +76,16 @@ def resume(folder: Path, *, tell: Tell | None = None) -> Path:
         raise ConfigError(f"{folder} has no run", fix="name the folder of a run") from error
     except ValueError as error:
         raise ConfigError(f"{path} is damaged", why=str(error)) from error
-    return _Run(config, folder, tell or _silent).go_on()
+    return _with_ranks(config, folder, tell, _Run.go_on)
+
+
+def _with_ranks(config: TrainConfig, folder: Path, tell: Tell | None, go: Callable[[_Run], Path]) -> Path:
+    ranks = join(config.model.device)
+    ranks.wait()  # all have looked into the folder before the first writes there
+    try:
+        return go(_Run(config, folder, (tell if ranks.first else None) or _silent, ranks))
+    finally:
+        leave()
 
 
 def _silent(what: str, metrics: Mapping[str, float]) -> None:
@@ -93,14 +104,15 @@ class _Parts:
 
 
 class _Run:
-    def __init__(self, config: TrainConfig, folder: Path, tell: Tell) -> None:
-        self.config, self.folder, self.tell = config, folder, tell
+    def __init__(self, config: TrainConfig, folder: Path, tell: Tell, ranks: Ranks) -> None:
+        self.config, self.folder, self.tell, self.ranks = config, folder, tell, ranks
 
     def begin(self) -> Path:
         parts = self._open()  # what makes no sense is said before anything is written
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            _write(self.folder / "config.json", json.dumps(self.config.to_json(), indent=2))
+            if self.ranks.first:
+                self.folder.mkdir(parents=True, exist_ok=True)
+                _write(self.folder / "config.json", json.dumps(self.config.to_json(), indent=2))
             self._clone(parts)
             return self._loop(parts)
         finally:
@@ -111,7 +123,8 @@ class _Run:
         parts = self._open()
         try:
             if not found:
-                _write(self.folder / "metrics.jsonl", "")
+                if self.ranks.first:
+                    _write(self.folder / "metrics.jsonl", "")
                 self._clone(parts)
                 return self._loop(parts)
             self._restore(parts, found[-1][1])
@@ -129,10 +142,16 @@ class _Run:
         tokenizer, model = self._model(worlds)
         template = choose(config.model.template, tokenizer)
         engine = TorchEngine(
-            model.to(config.model.device), config.slots, config.learner, temperature=config.rollout.temperature
+            model.to(config.model.device),
+            config.slots,
+            config.learner,
+            temperature=config.rollout.temperature,
+            lora=config.lora,
+            seed=config.seed,
+            ranks=self.ranks,
         )
         pipeline = assemble(config, shared(list(worlds.values())) | engine.provides)
-        rollouts = Rollouts(engine, worlds, template, config.rollout, config.seed, pipeline.hooks)
+        rollouts = Rollouts(engine, worlds, template, config.rollout, config.seed, pipeline.hooks, ranks=self.ranks)
         return _Parts(worlds, tokenizer, template, engine, Trainer(config, engine, rollouts, pipeline))
 
     def _model(self, worlds: Mapping[str, World]) -> tuple[Any, Any]:
@@ -163,7 +182,7 @@ class _Run:
         settings = LearnerConfig(
             lr=asked.lr, warmup=20, decay=asked.updates, token_budget=self.config.learner.token_budget
         )
-        learner = Learner(parts.engine.model, settings)
+        learner = Learner(parts.engine.model, settings, ranks=self.ranks)
         loss = losses.make("likelihood")
         for number in range(asked.updates):
             rows = [(number * asked.batch + place) % len(episodes) for place in range(asked.batch)]
@@ -203,9 +222,20 @@ class _Run:
                 self._evaluate(parts)
             if config.save.every and (done % config.save.every == 0 or done == config.steps):
                 self._save(parts)
-        models.store(parts.engine.model, parts.tokenizer, self.folder / "model")
-        Played.of(config).write(self.folder / "model")
+        self._store(parts)
         return self.folder / "model"
+
+    def _store(self, parts: _Parts) -> None:
+        """Write the trained model, and its adapters where they alone were trained."""
+        engine, place, base = parts.engine, self.folder / "model", self.config.model.folder
+        made, state = engine.copied(), whole(engine.model.state_dict())
+        if not self.ranks.first:
+            return
+        models.store(made, parts.tokenizer, place)
+        Played.of(self.config).write(place)
+        if self.config.lora.rank and base is not None:
+            lora.save(engine.model, state, self.config.lora, self.folder / "adapter", str(Path(base).resolve()))
+            parts.tokenizer.save_pretrained(self.folder / "adapter")
 
     def _evaluate(self, parts: _Parts) -> None:
         if not self.config.evaluation.every:
@@ -217,6 +247,8 @@ class _Run:
         self._log("eval", parts.trainer.number, found.metrics)
 
     def _log(self, kind: str, number: int, metrics: Mapping[str, float]) -> None:
+        if not self.ranks.first:
+            return
         line = json.dumps({"kind": kind, "step": number, **metrics})
         with (self.folder / "metrics.jsonl").open("a", encoding="utf-8") as file:
             file.write(line + "\n")
@@ -231,11 +263,14 @@ class _Run:
     def _save(self, parts: _Parts) -> None:
         """Write a checkpoint beside its place, and rename it; then drop the oldest."""
         trainer = parts.trainer
-        parts.tokenizer.save_pretrained(self.folder / "tokenizer")
         place = self.folder / "checkpoints" / f"step-{trainer.number}"
         draft = place.with_name(f".{place.name}.{os.getpid()}")
-        shutil.rmtree(draft, ignore_errors=True)
+        if self.ranks.first:
+            parts.tokenizer.save_pretrained(self.folder / "tokenizer")
+            shutil.rmtree(draft, ignore_errors=True)
         parts.engine.save(draft)
+        if not self.ranks.first:
+            return
         state = {
             "trainer": trainer.state_dict(),
             "metrics": (self.folder / "metrics.jsonl").stat().st_size,
@@ -250,6 +285,9 @@ class _Run:
         parts.engine.load(place)
         state = torch.load(place / "trainer.pt", weights_only=True)
         parts.trainer.load_state_dict(state["trainer"])
+        self.ranks.wait()
+        if not self.ranks.first:
+            return
         with (self.folder / "metrics.jsonl").open("r+b") as file:
             file.truncate(state["metrics"])
 

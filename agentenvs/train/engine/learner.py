@@ -20,6 +20,7 @@ from torch.utils.checkpoint import checkpoint
 
 from agentenvs.train.batch import Batch
 from agentenvs.train.engine.packing import MicroBatch, pack
+from agentenvs.train.engine.ranks import Ranks, whole, within
 from agentenvs.train.engine.slots import restricted
 from agentenvs.train.interfaces import Loss, Tokens, Update
 from agentenvs.train.records import Candidates, Floats
@@ -58,10 +59,14 @@ class Scorer:
         model: A causal language model.
         config: Settings.
         temperature: Of sampling; log-probabilities are of the distribution that was sampled.
+        ranks: The processes that score together.
     """
 
-    def __init__(self, model: nn.Module, config: LearnerConfig, temperature: float = 1.0) -> None:
+    def __init__(
+        self, model: nn.Module, config: LearnerConfig, temperature: float = 1.0, ranks: Ranks | None = None
+    ) -> None:
         self.model, self.config, self.temperature = model, config, temperature
+        self.ranks = ranks or Ranks()
 
     @property
     def device(self) -> torch.device:
@@ -79,6 +84,9 @@ class Scorer:
 
     def logps(self, micro: MicroBatch) -> Tensor:
         """Return the log-probability of each trained token, with gradient; shape ``(n,)``."""
+        return within(self.model, self._logps, micro)
+
+    def _logps(self, micro: MicroBatch) -> Tensor:
         ids = torch.from_numpy(micro.ids).to(self.device)
         row, column = self._on(micro.row), self._on(micro.column)
         hidden = self.hidden(ids)[row, column - 1]
@@ -112,36 +120,51 @@ class Scorer:
     ) -> list[Floats]:
         """Return the log-probability of every token behind its prefix, 0 for the first of a sequence."""
         order = sorted(range(len(sequences)), key=lambda one: -len(sequences[one]))
-        found: list[Floats] = [np.zeros(0, np.float32)] * len(sequences)
+        parts: list[list[int]] = []
         while order:
-            width = max(len(sequences[order[0]]), 1)
-            taken = order[: max(1, self.config.token_budget // width)]
-            order = order[len(taken) :]
-            ids = torch.zeros((len(taken), width), dtype=torch.long)
-            for line, one in enumerate(taken):
-                ids[line, : len(sequences[one])] = torch.from_numpy(sequences[one].astype(np.int64))
-            ids = ids.to(self.device)
-            hidden = self.hidden(ids)
-            for line, one in enumerate(taken):
-                count = len(sequences[one])
-                known = None if candidates is None else candidates[one]
+            count = max(1, self.config.token_budget // max(len(sequences[order[0]]), 1))
+            parts.append(order[:count])
+            order = order[count:]
+        scored: list[tuple[int, Floats]] = []
+        for part, counts in self.ranks.share(parts):
+            among = [None if candidates is None else candidates[one] for one in part]
+            some = within(self.model, self._scored, [sequences[one] for one in part], among)
+            scored += list(zip(part, some, strict=True)) if counts else []
+        found = dict(self.ranks.gather(scored))
+        return [found[one] for one in range(len(sequences))]
+
+    def _scored(
+        self, sequences: Sequence[npt.NDArray[np.int32]], candidates: Sequence[Candidates | None]
+    ) -> list[Floats]:
+        """Score sequences that are computed together, the longest first."""
+        ids = torch.zeros((len(sequences), max(len(sequences[0]), 1)), dtype=torch.long)
+        for line, one in enumerate(sequences):
+            ids[line, : len(one)] = torch.from_numpy(one.astype(np.int64))
+        ids = ids.to(self.device)
+        hidden = self.hidden(ids)
+        found: list[Floats] = []
+        for line, (one, known) in enumerate(zip(sequences, candidates, strict=True)):
+            count = len(one)
+            logps = np.zeros(count, np.float32)
+            if count > 1:
                 among = None if known is None else known[1:count]
-                logps = np.zeros(count, np.float32)
-                if count > 1:
-                    logps[1:] = self._logp(hidden[line, : count - 1], ids[line, 1:count], among).cpu().numpy()
-                found[one] = logps
+                logps[1:] = self._logp(hidden[line, : count - 1], ids[line, 1:count], among).cpu().numpy()
+            found.append(logps)
         return found
 
     @torch.no_grad()
     def annotate(self, batch: Batch, rows: Sequence[int], name: str) -> None:
         """Write the log-probability of each trained token, as it is now, into a stream of the segments."""
-        for micro in pack(batch, rows, self.config.token_budget):
+        found: list[tuple[int, int, npt.NDArray[np.int64], Floats]] = []
+        for micro, counts in self.ranks.share(pack(batch, rows, self.config.token_budget)):
             logps = self.logps(micro).float().cpu().numpy()
-            for line, (index, place) in enumerate(micro.places):
-                segment = batch.episodes[index].segments[place]
-                stream = segment.streams.setdefault(name, np.zeros(len(segment), np.float32))
+            for line, (index, place) in enumerate(micro.places if counts else ()):
                 mine = micro.row == line
-                stream[micro.column[mine]] = logps[mine]
+                found.append((index, place, micro.column[mine], logps[mine]))
+        for index, place, columns, worth in self.ranks.gather(found):
+            segment = batch.episodes[index].segments[place]
+            stream = segment.streams.setdefault(name, np.zeros(len(segment), np.float32))
+            stream[columns] = worth
 
     # ---- inside ----------------------------------------------------------------------------------------------------
 
@@ -155,10 +178,12 @@ class Scorer:
 
 
 class Learner(Scorer):
-    """Trains a model; see :class:`Scorer` for its arguments."""
+    """Trains a model; see :class:`Scorer` for its arguments. Where there are ranks, its shards lie on them already."""
 
-    def __init__(self, model: nn.Module, config: LearnerConfig, temperature: float = 1.0) -> None:
-        super().__init__(model, config, temperature)
+    def __init__(
+        self, model: nn.Module, config: LearnerConfig, temperature: float = 1.0, ranks: Ranks | None = None
+    ) -> None:
+        super().__init__(model, config, temperature, ranks)
         self.step = 0
         if config.checkpointing:
             model.gradient_checkpointing_enable()  # type: ignore[operator]
@@ -180,16 +205,18 @@ class Learner(Scorer):
         self.model.train()
         self.optimizer.zero_grad(set_to_none=True)
         sums: dict[str, float] = {}
-        for micro in micros:
-            value = self._loss(micro, loss, sums)
+        for micro, counts in self.ranks.share(micros):
+            value = self._loss(micro, loss, sums, float(counts))
+            value = value * self.ranks.size  # sharded gradients are means over ranks, and ours a sum
             value.backward()  # type: ignore[no-untyped-call]
         count = sum(micro.count for micro in micros)
-        norm = float(nn.utils.clip_grad_norm_(self.model.parameters(), config.clip))
+        norm = float(whole({"": nn.utils.clip_grad_norm_(self.model.parameters(), config.clip)})[""])
         for group in self.optimizer.param_groups:
             group["lr"] = config.lr * lr_scale * self.schedule()
         if np.isfinite(norm):
             self.optimizer.step()
         self.step += 1
+        sums = self.ranks.sum(sums)
         total = sums.pop("loss", 0.0)
         metrics = {name: value / max(count, 1) for name, value in sums.items()}
         return Update(total, norm, count, {**metrics, "lr": self.optimizer.param_groups[0]["lr"]})
@@ -201,7 +228,8 @@ class Learner(Scorer):
         fall = max(0.0, 1.0 - self.step / config.decay) if config.decay else 1.0
         return rise * fall
 
-    def _loss(self, micro: MicroBatch, loss: Loss, sums: dict[str, float]) -> Tensor:
+    def _loss(self, micro: MicroBatch, loss: Loss, sums: dict[str, float], counts: float) -> Tensor:
+        """Return the loss of a micro-batch, times 0 where it is computed for other ranks' sake alone."""
         logp = self.logps(micro)
         streams = {name: self._on(values) for name, values in micro.streams.items()}
         tokens = Tokens(
@@ -214,12 +242,12 @@ class Learner(Scorer):
             streams=streams,
         )
         each, metrics = loss.tokens(tokens)
-        value = (each * self._on(micro.weight)).sum()
+        value = (each * self._on(micro.weight)).sum() * counts
         gap = (logp.detach() - tokens.logp_mu).abs()
         metrics = {**metrics, "gap": gap, "logp": logp.detach()}
         sums["loss"] = sums.get("loss", 0.0) + float(value.detach())
         for name, values in metrics.items():
-            sums[name] = sums.get(name, 0.0) + float(values.detach().float().sum())
+            sums[name] = sums.get(name, 0.0) + counts * float(values.detach().float().sum())
         return value
 
 

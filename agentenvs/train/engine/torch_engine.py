@@ -17,13 +17,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import nn
 
 from agentenvs.core.errors import ConfigError
 from agentenvs.train.batch import Batch
 from agentenvs.train.engine.decoder import Decoder
 from agentenvs.train.engine.generic import GenericSlots
 from agentenvs.train.engine.learner import Learner, LearnerConfig, Scorer
+from agentenvs.train.engine.lora import LoraConfig, adapt, merged
+from agentenvs.train.engine.ranks import Ranks, optimizer_state, put, put_optimizer, whole
 from agentenvs.train.engine.slots import Slots
 from agentenvs.train.interfaces import Draw, Loss, Sampled, Sampling, Update
 from agentenvs.train.records import Candidates, Floats
@@ -52,19 +53,35 @@ class TorchEngine:
         sampler: Settings of sampling.
         learner: Settings of training.
         temperature: Of sampling.
+        lora: Settings of adapters, where they alone are trained.
+        seed: Of the adapters' weights.
+        ranks: The processes that train together.
     """
 
     provides: frozenset[str] = frozenset()
 
-    def __init__(self, model: Any, sampler: SamplerConfig, learner: LearnerConfig, temperature: float = 1.0) -> None:
+    def __init__(
+        self,
+        model: Any,
+        sampler: SamplerConfig,
+        learner: LearnerConfig,
+        temperature: float = 1.0,
+        *,
+        lora: LoraConfig | None = None,
+        seed: int = 0,
+        ranks: Ranks | None = None,
+    ) -> None:
         self.config = sampler
         self.model: Any = model
-        self.learner = Learner(model, learner, temperature)
+        self.ranks = ranks or Ranks()
         check_head(model)
+        self._twin = copy.deepcopy(model).eval().requires_grad_(False).to(_dtype(sampler.precision))
+        adapt(model, lora or LoraConfig(), seed)
+        self.ranks.shard(model)
+        self.learner = Learner(model, learner, temperature, self.ranks)
         self.version = 0
         self.used = 0
         """The version that samples now."""
-        self._twin = copy.deepcopy(model).eval().requires_grad_(False).to(_dtype(sampler.precision))
         kind = Slots if Decoder.fits(model) else GenericSlots
         self._slots: Slots | GenericSlots = kind(self._twin, sampler.slots, sampler.max_length)
         self._kept: dict[str, Weights] = {}
@@ -123,16 +140,16 @@ class TorchEngine:
             return self._others[which].score(ids, candidates)
         if which not in self._kept:
             raise ConfigError(f"no weights are kept as {which!r}", fix="keep() them before")
-        now = _copied(self.model)
-        self.model.load_state_dict(self._kept[which])
+        now = whole(self.model.state_dict())
+        put(self.model, self._kept[which])
         try:
             return self.learner.score(ids, candidates)
         finally:
-            self.model.load_state_dict(now)
+            put(self.model, now)
 
     def keep(self, name: str) -> None:
         """Keep the weights as they are under a name."""
-        self._kept[name] = _copied(self.model)
+        self._kept[name] = whole(self.model.state_dict())
 
     def take(self, name: str, model: Any) -> None:
         """Keep another model under a name.
@@ -143,7 +160,8 @@ class TorchEngine:
         own, other = (one.get_output_embeddings().weight.shape[0] for one in (self.model, model))
         if own != other:
             raise ConfigError(f"the model has {other} tokens, not {own}", fix="name one with the same tokenizer")
-        self._others[name] = Scorer(model.to(self.learner.device), self.learner.config, self.learner.temperature)
+        learner = self.learner
+        self._others[name] = Scorer(model.to(learner.device), learner.config, learner.temperature, self.ranks)
 
     def keeps(self, name: str) -> bool:
         """Return whether something is kept under a name."""
@@ -160,20 +178,29 @@ class TorchEngine:
     def publish(self) -> int:
         """Make the trained weights those that sample."""
         self.version += 1
-        self._twin.load_state_dict(self.model.state_dict())
+        self._twin.load_state_dict(self.weights())
         self._slots.forget()
         self.used = self.version
         self._remember()
         return self.version
 
+    def weights(self) -> Weights:
+        """Return the trained weights, whole and without adapters; all ranks must ask."""
+        return merged(self.model, whole(self.model.state_dict()))
+
+    def copied(self) -> Any:
+        """Return a copy of the model as it is now, whole and without adapters, in float32; all ranks must ask."""
+        made = copy.deepcopy(self._twin).float()
+        made.load_state_dict(self.weights())
+        return made
+
     # ---- on disk ---------------------------------------------------------------------------------------------------
 
     def save(self, folder: Path) -> None:
         """Write weights, optimizer and random states, so that the next step is the same after :meth:`load`."""
-        folder.mkdir(parents=True, exist_ok=True)
         state: dict[str, Any] = {
-            "model": self.model.state_dict(),
-            "optimizer": self.learner.optimizer.state_dict(),
+            "model": whole(self.model.state_dict()),
+            "optimizer": optimizer_state(self.learner.optimizer),
             "step": self.learner.step,
             "version": self.version,
             "used": self.used,
@@ -181,7 +208,9 @@ class TorchEngine:
             "published": dict(self._published),
             "random": torch.get_rng_state(),
         }
-        torch.save(state, folder / "engine.pt")
+        if self.ranks.first:
+            folder.mkdir(parents=True, exist_ok=True)
+            torch.save(state, folder / "engine.pt")
 
     def load(self, folder: Path) -> None:
         """Read what :meth:`save` wrote.
@@ -192,11 +221,11 @@ class TorchEngine:
         path = folder / "engine.pt"
         try:
             state = torch.load(path, map_location=self.learner.device, weights_only=True)
-            self.model.load_state_dict(state["model"])
-            self.learner.optimizer.load_state_dict(state["optimizer"])
+            put(self.model, state["model"])
+            put_optimizer(self.learner.optimizer, state["optimizer"])
         except FileNotFoundError as error:
             raise ConfigError(f"{path} is not there", fix="resume from a folder that has a checkpoint") from error
-        except (RuntimeError, KeyError, ValueError, EOFError) as error:
+        except (RuntimeError, KeyError, ValueError, EOFError, IndexError) as error:
             raise ConfigError(f"{path} is damaged, or of another model", why=str(error).splitlines()[0]) from error
         self.learner.step, self.version = state["step"], state["version"]
         self._kept, self._published = state["kept"], OrderedDict(state["published"])
@@ -206,13 +235,9 @@ class TorchEngine:
         self.used = state["used"]
 
     def _remember(self) -> None:
-        self._published[self.version] = _copied(self._twin)
+        self._published[self.version] = whole(self._twin.state_dict())
         while len(self._published) > max(self.config.keep_versions, 1):
             self._published.popitem(last=False)
-
-
-def _copied(model: nn.Module) -> Weights:
-    return {name: value.detach().clone() for name, value in model.state_dict().items()}
 
 
 @torch.no_grad()

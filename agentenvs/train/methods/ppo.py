@@ -62,7 +62,7 @@ class CriticSignal(Signal):
 
             config = self.config
             settings = CriticConfig(config.layers, config.lr, config.clip, config.epochs)
-            self._critic = Critic(engine.model, settings)
+            self._critic = Critic(engine.copied(), settings)
             if self._saved:
                 self._critic.load_state_dict(self._saved["weights"])
                 self._critic.optimizer.load_state_dict(self._saved["optimizer"])
