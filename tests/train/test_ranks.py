@@ -17,6 +17,8 @@ from agentenvs.train.run import resume, train
 from tests.train import ranked
 from tests.train.test_run import lines, small
 
+pytestmark = pytest.mark.timeout(900)  # two processes wait for each other again and again: slow on a busy machine
+
 
 @pytest.fixture(scope="module")
 def two(tmp_path_factory: pytest.TempPathFactory) -> Path:

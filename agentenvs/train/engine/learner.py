@@ -107,7 +107,7 @@ class Scorer:
         with self._precision():
             logits = self.head(hidden)
         found = restricted(logits.float(), candidates or [None] * len(targets), self.temperature)
-        return found.gather(1, targets[:, None])[:, 0]
+        return found.gather(1, targets[:, None]).sum(1)  # no view: FSDP hangs a hook on it
 
     @property
     def head(self) -> nn.Linear:

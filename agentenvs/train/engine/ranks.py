@@ -19,9 +19,6 @@ from typing import Any, TypeVar
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
-from torch.distributed.tensor import DTensor, distribute_tensor
 
 T = TypeVar("T")
 Weights = dict[str, Tensor]
@@ -83,6 +80,9 @@ class Ranks:
         """Shard a model over the ranks, block by block; its computations then go through :func:`within`."""
         if self.size == 1:
             return
+        from torch.distributed.device_mesh import init_device_mesh  # slow to import, and one process needs it not
+        from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
+
         device = next(model.parameters()).device.type
         mesh = init_device_mesh(device, (self.size,))
         body = model.base_model
@@ -128,8 +128,8 @@ def whole(state: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _whole(value: Any) -> Any:
-    if isinstance(value, DTensor):
-        return value.full_tensor().detach().clone()
+    if hasattr(value, "full_tensor"):  # a DTensor
+        value = value.full_tensor()
     return value.detach().clone() if isinstance(value, Tensor) else value
 
 
@@ -151,7 +151,9 @@ def put(model: nn.Module, state: Mapping[str, Tensor]) -> None:
 
 def like(value: Any, given: Tensor) -> Tensor:
     """Return a whole tensor as another one is laid out."""
-    if isinstance(value, DTensor):
+    if hasattr(value, "full_tensor"):
+        from torch.distributed.tensor import distribute_tensor
+
         return distribute_tensor(given.to(value.device), value.device_mesh, value.placements)
     return given.to(value.device)
 
