@@ -15,6 +15,7 @@ from typing import Any
 from agentenvs.core.errors import ConfigError
 from agentenvs.train.engine.learner import LearnerConfig
 from agentenvs.train.engine.lora import LoraConfig
+from agentenvs.train.engine.remote import ServersConfig
 from agentenvs.train.engine.torch_engine import SamplerConfig
 from agentenvs.train.models import Shape
 from agentenvs.train.plugins import configured
@@ -105,6 +106,7 @@ class TrainConfig:
     slots: SamplerConfig = field(default_factory=SamplerConfig)
     learner: LearnerConfig = field(default_factory=LearnerConfig)
     lora: LoraConfig = field(default_factory=LoraConfig)
+    servers: ServersConfig = field(default_factory=ServersConfig)
     clone: CloneConfig = field(default_factory=CloneConfig)
     evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
     lag: LagConfig = field(default_factory=LagConfig)
@@ -125,6 +127,7 @@ _TABLES: Mapping[str, type[Any]] = {
     "slots": SamplerConfig,
     "learner": LearnerConfig,
     "lora": LoraConfig,
+    "servers": ServersConfig,
     "clone": CloneConfig,
     "evaluation": EvaluationConfig,
     "lag": LagConfig,

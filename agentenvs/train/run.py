@@ -149,6 +149,7 @@ class _Run:
             lora=config.lora,
             seed=config.seed,
             ranks=self.ranks,
+            servers=config.servers,
         )
         pipeline = assemble(config, shared(list(worlds.values())) | engine.provides)
         rollouts = Rollouts(engine, worlds, template, config.rollout, config.seed, pipeline.hooks, ranks=self.ranks)
@@ -168,6 +169,7 @@ class _Run:
 
     @staticmethod
     def _close(parts: _Parts) -> None:
+        parts.engine.close()
         for world in parts.worlds.values():
             world.close()
 

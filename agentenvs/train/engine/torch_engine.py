@@ -25,6 +25,7 @@ from agentenvs.train.engine.generic import GenericSlots
 from agentenvs.train.engine.learner import Learner, LearnerConfig, Scorer
 from agentenvs.train.engine.lora import LoraConfig, adapt, merged
 from agentenvs.train.engine.ranks import Ranks, optimizer_state, put, put_optimizer, whole
+from agentenvs.train.engine.remote import RemoteSlots, ServersConfig, write_weights
 from agentenvs.train.engine.slots import Slots
 from agentenvs.train.interfaces import Draw, Loss, Sampled, Sampling, Update
 from agentenvs.train.records import Candidates, Floats
@@ -56,6 +57,7 @@ class TorchEngine:
         lora: Settings of adapters, where they alone are trained.
         seed: Of the adapters' weights.
         ranks: The processes that train together.
+        servers: Those that sample in this process's place, where there are any.
     """
 
     provides: frozenset[str] = frozenset()
@@ -70,8 +72,10 @@ class TorchEngine:
         lora: LoraConfig | None = None,
         seed: int = 0,
         ranks: Ranks | None = None,
+        servers: ServersConfig | None = None,
     ) -> None:
         self.config = sampler
+        self.servers = servers or ServersConfig()
         self.model: Any = model
         self.ranks = ranks or Ranks()
         check_head(model)
@@ -82,12 +86,28 @@ class TorchEngine:
         self.version = 0
         self.used = 0
         """The version that samples now."""
-        kind = Slots if Decoder.fits(model) else GenericSlots
-        self._slots: Slots | GenericSlots = kind(self._twin, sampler.slots, sampler.max_length)
+        self._slots = self._made_slots()
         self._kept: dict[str, Weights] = {}
         self._others: dict[str, Scorer] = {}
         self._published: OrderedDict[int, Weights] = OrderedDict()
         self._remember()
+        self._tell_servers()
+
+    def _made_slots(self) -> Slots | GenericSlots | RemoteSlots:
+        sampler, vocabulary = self.config, self._twin.get_output_embeddings().weight.shape[0]
+        if not self.servers.urls:
+            kind = Slots if Decoder.fits(self._twin) else GenericSlots
+            return kind(self._twin, sampler.slots, sampler.max_length)
+        if sampler.keep_versions > 1:
+            raise ConfigError("servers sample with the newest weights alone", fix="leave out slots.keep_versions")
+        return RemoteSlots(self.servers, sampler.slots, sampler.max_length, vocabulary)
+
+    def _tell_servers(self) -> None:
+        """Give the servers the weights that sample; all ranks wait for it."""
+        if isinstance(self._slots, RemoteSlots) and self.servers.update != "none":
+            if self.ranks.first:
+                self._slots.publish(write_weights(self._twin, Path(self.servers.folder), self.version))
+            self.ranks.wait()
 
     # ---- sampling --------------------------------------------------------------------------------------------------
 
@@ -182,6 +202,7 @@ class TorchEngine:
         self._slots.forget()
         self.used = self.version
         self._remember()
+        self._tell_servers()
         return self.version
 
     def weights(self) -> Weights:
@@ -233,6 +254,12 @@ class TorchEngine:
         self._twin.load_state_dict(self._published[state["used"]])
         self._slots.forget()
         self.used = state["used"]
+        self._tell_servers()
+
+    def close(self) -> None:
+        """Close what was opened. May be called twice."""
+        if isinstance(self._slots, RemoteSlots):
+            self._slots.close()
 
     def _remember(self) -> None:
         self._published[self.version] = whole(self._twin.state_dict())
