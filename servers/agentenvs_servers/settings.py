@@ -21,7 +21,10 @@ LEAST_TOKEN_CHARACTERS = 16
 V1 = "v1"
 """Name of the native protocol among the doors."""
 
-DOORS = (V1, "openenv", "ors", "mcp", "retrieval", "web")
+PLAY = "play"
+"""Name of the playground among the doors."""
+
+DOORS = (V1, "openenv", "ors", "mcp", "retrieval", "web", PLAY)
 """Protocols that a server can speak."""
 
 _DOOR = f"({'|'.join(DOORS)})"
@@ -174,9 +177,9 @@ class Settings:
         most=3_600.0,
     )
     doors: str = setting(
-        V1,
+        f"{V1},{PLAY}",
         "Protocols that are spoken, with commas between them: the native one, OpenEnv, Open Reward Standard, MCP, "
-        "searches without a session, pages for browsers.",
+        "searches without a session, pages for browser agents, the playground for people.",
         pattern=f"{_DOOR}(,{_DOOR})*",
         shown=True,
         flags=("--door",),

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import cast
 
 from fastapi import FastAPI
 
-from agentenvs_servers.doors.openenv import OpenEnv
-from agentenvs_servers.doors.ors import OpenRewardStandard
-from agentenvs_servers.doors.retrieval import Retrieval
 from agentenvs_servers.doors.routing import Door, Doors
-from agentenvs_servers.doors.web import Web
 from agentenvs_servers.hall import Hall
 from agentenvs_servers.hot import Front
 from agentenvs_servers.settings import V1
@@ -36,15 +33,18 @@ def open_doors(front: Front) -> None:
     app.openapi = documented  # type: ignore[method-assign]
 
 
-def _door(name: str, hall: Hall) -> Door:
-    if name == "openenv":
-        return OpenEnv(hall)
-    if name == "ors":
-        return OpenRewardStandard(hall)
-    if name == "retrieval":
-        return Retrieval(hall)
-    if name == "web":
-        return Web(hall)
-    from agentenvs_servers.doors.mcp import Mcp  # needs an extra
+_WHERE = {
+    "openenv": "openenv:OpenEnv",
+    "ors": "ors:OpenRewardStandard",
+    "mcp": "mcp:Mcp",
+    "retrieval": "retrieval:Retrieval",
+    "web": "web:Web",
+    "play": "play:Play",
+}
 
-    return Mcp(hall)
+
+def _door(name: str, hall: Hall) -> Door:
+    """Return a door; its module, which may need an extra or be slow to import, is imported for whom opens it."""
+    module, _, cls = _WHERE[name].partition(":")
+    door: Door = getattr(importlib.import_module(f"agentenvs_servers.doors.{module}"), cls)(hall)
+    return door
