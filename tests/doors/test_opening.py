@@ -20,7 +20,7 @@ TOKEN = "a-token-of-enough-length"
 
 
 def test_doors_are_listed_once():
-    assert Settings().open_doors == ("v1",)
+    assert Settings().open_doors == ("v1", "play")
     assert Settings(doors="openenv,v1,openenv").open_doors == ("openenv", "v1")
 
 

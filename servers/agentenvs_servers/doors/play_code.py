@@ -27,11 +27,12 @@ def python(story: Story, url: str) -> str:
 
 # The token of a server that asks for one is read from {TOKEN}.
 env = agentenvs.make({story.world.spec.id!r}, url={url!r}{options})
-observation, info = env.reset(options={{"split": {ref["split"]!r}, "index": {ref["index"]}}})
-print(observation)
+observation = env.reset(agentenvs.TaskRef({ref["split"]!r}, {ref["index"]}))
+print(observation.text)
 for action in {_listed(actions)}:
     observation, reward, terminated, truncated, info = env.step(action)
-    print(observation, reward)
+    print(observation.text)
+print(env.verdict)
 env.close()
 """
 
@@ -62,7 +63,7 @@ def curl(story: Story, url: str, *, token: bool) -> str:
         """field() { python3 -c 'import json, sys; print(json.load(sys.stdin)[sys.argv[1]])' "$1"; }""",
         f"CREATE={shlex.quote(json.dumps(create, ensure_ascii=False)[:-1])}",
         """MADE=$(post /v1/sessions "$CREATE, \\"key\\": \\"$(date +%s)-$$\\"}")""",
-        """SESSION=$(echo "$MADE" | field session) EPISODE=$(echo "$MADE" | field episode)""",
+        """SESSION=$(printf %s "$MADE" | field session) EPISODE=$(printf %s "$MADE" | field episode)""",
         """step() { post "/v1/sessions/$SESSION/step" \\
   "{\\"episode\\": \\"$EPISODE\\", \\"turn\\": $1, \\"action\\": $2}"; echo; }""",
         "",

@@ -20,7 +20,7 @@ from agentenvs_servers.keyring import Tenant
 COOKIE = "agentenvs_play"
 PATH = "/play"
 
-_PLACE = re.compile(r"/play(?:/[\w.~-]+)*", re.ASCII)
+_PLACE = re.compile(r"/play(?:/[\w~-][\w.~-]*)*", re.ASCII)
 _MOST_TOKEN = 1_000
 
 
