@@ -1,8 +1,13 @@
-"""``play --browser``: an episode as web pages, on a server of this machine that lasts as long as the episode."""
+"""``play --browser``: an episode in a browser, on a server of this machine that lasts as long as somebody plays.
+
+A world that has web pages of its own is played on those, every other on the playground's page of the episode. Where a
+person is at the terminal the server stays until Ctrl-C: after the end there is a verdict to read, and another try.
+"""
 
 from __future__ import annotations
 
 import os
+import sys
 import time
 import webbrowser
 from contextlib import suppress
@@ -17,7 +22,12 @@ from agentenvs.core.errors import ConfigError
 if TYPE_CHECKING:
     import httpx
 
+    from agentenvs.core.spec import EnvSpec
+
 _SECONDS_BETWEEN_LOOKS = 0.5
+_SECONDS_TO_SHOW = 1.0
+"""For which the server stays after the end where nobody is at the terminal: the last page must reach the browser."""
+_OVER = 410
 
 
 def play(
@@ -53,15 +63,16 @@ def play(
         "task": {"split": split or spec.default_split, "index": index},
     }
     hosted = {name: value for name, value in options.items() if name in machine and value is not None}
-    with background([spec.id], Settings(doors="v1,web"), hosted) as url, httpx.Client(base_url=url, timeout=60) as http:
+    settings = Settings(doors="v1,web,play")
+    with background([spec.id], settings, hosted) as url, httpx.Client(base_url=url, timeout=60) as http:
         form = _asked(http.post("/v1/sessions", json=body))
-        address = f"{url}/v1/agent/{form['agent_key']}/web"
-        console.message(f"Play at {address}")
-        console.message("Ctrl-C ends the episode.")
+        place = f"/v1/agent/{form['agent_key']}/web" if _has_pages(spec) else f"/play/sessions/{form['session']}"
+        console.message(f"Play at {url}{place}")
+        console.message("Ctrl-C ends the episode, and the server.")
         with suppress(webbrowser.Error):
-            webbrowser.open(address)
+            webbrowser.open(url + place)
         session = f"/v1/sessions/{form['session']}"
-        interrupted = _waited(http, session)
+        interrupted = _waited(http, session, stays=sys.stdin.isatty() and not as_json)
         ended = _asked(http.delete(session))
         if record is not None:
             with console.files():
@@ -82,14 +93,39 @@ def _asked(answer: httpx.Response) -> dict[str, Any]:
     return form
 
 
-def _waited(http: httpx.Client, session: str) -> bool:
-    """Wait for the end of the episode; returns whether somebody interrupted that."""
+def _has_pages(spec: EnvSpec) -> bool:
+    """Return whether an environment describes web pages of its own."""
+    from agentenvs.core import registry
+    from agentenvs.core.environment import Environment
+
+    found = getattr(registry.load(spec.entry_point), "webpage", None)
+    return found is not None and found is not Environment.webpage
+
+
+def _waited(http: httpx.Client, session: str, *, stays: bool) -> bool:
+    """Wait until nobody plays any more; returns whether somebody interrupted a running episode.
+
+    Args:
+        http: The server.
+        session: Address of the session.
+        stays: Whether to wait for Ctrl-C after the end.
+    """
+    ended, told = False, False
     try:
-        while _asked(http.get(session))["ending"] is None:
+        while stays or not ended:
+            ended = _has_ended(http.get(session))
+            if ended and stays and not told:
+                console.message("The episode has ended; the page stays until Ctrl-C.")
+                told = True
             time.sleep(_SECONDS_BETWEEN_LOOKS)
+        time.sleep(_SECONDS_TO_SHOW)
     except KeyboardInterrupt:
-        return True
+        return not ended
     return False
+
+
+def _has_ended(answer: httpx.Response) -> bool:
+    return answer.status_code == _OVER or _asked(answer)["ending"] is not None
 
 
 def _tell(status: dict[str, Any], *, as_json: bool) -> None:

@@ -33,7 +33,7 @@ def add_to(app: typer.Typer) -> None:
         "play household --index 3 -o admissible=true --record mine.jsonl",
         "play household --json < actions.txt",
         "play household --url http://127.0.0.1:8000",
-        "play webshop --browser",
+        "play household --browser",
     )
     app.command("play", epilog=shown)(play)
 
@@ -47,7 +47,7 @@ def play(
     url: arguments.Url = None,
     record: Annotated[Path | None, typer.Option(help="Write the episode record here, to a new file.")] = None,
     browser: Annotated[
-        bool, typer.Option("--browser", help="Play it as web pages, in this machine's browser.")
+        bool, typer.Option("--browser", help="Play it in this machine's browser: tools as forms, or its own pages.")
     ] = False,
     as_json: arguments.Json = False,
     quiet: arguments.Quiet = False,
@@ -182,7 +182,7 @@ def _must_be_here(url: str | None) -> None:
         raise ConfigError(
             "--browser starts a server of its own",
             why="--url names another one",
-            fix="serve with --doors v1,web there, and open the address of an agent key: /v1/agent/KEY/web",
+            fix="a server has its playground at /play: open that",
         )
 
 

@@ -61,7 +61,8 @@ def serve(
     GET /docs on the address it prints shows the routes. Every setting of docs/serving.md has a flag, also those that
     are not listed here, and a variable: --max-batch is AGENTENVS_SERVE_MAX_BATCH.
     """
-    from agentenvs_servers import configuring, run
+    from agentenvs_servers import auth, configuring, run
+    from agentenvs_servers.settings import PLAY
 
     flags = {name: value for name, value in given.items() if value is not None}
     token = os.environ.get(TOKEN_VARIABLE)
@@ -78,6 +79,8 @@ def serve(
         with console.files():
             _beside(url_file).touch()  # says now that it cannot be written, not once the server is up
             _beside(url_file).unlink()
+    # Without a token a server beyond this machine opens another door than the settings say, or none.
+    played = PLAY in settings.open_doors and not auth.is_open(place.host, settings, insecure=place.insecure)
     run.serve(
         names,
         host=place.host,
@@ -88,7 +91,7 @@ def serve(
         journal=_journal(place.journal, place.port),
         workers=place.workers,
         without_token=place.without_token,
-        up=lambda url: _tell(names, url, url_file, logged=settings.log_format == "json"),
+        up=lambda url: _tell(names, url, url_file, logged=settings.log_format == "json", played=played),
     )
 
 
@@ -102,14 +105,15 @@ def _once(envs: Iterable[str]) -> list[str]:
     return list(found.values())
 
 
-def _tell(envs: list[str], url: str, url_file: Path | None, *, logged: bool) -> None:
+def _tell(envs: list[str], url: str, url_file: Path | None, *, logged: bool, played: bool) -> None:
     """Say that the server answers; in its log where that is for programs to read."""
     if url_file is not None:
         with console.files():
             fresh = _beside(url_file)
             fresh.write_text(f"{url}\n", encoding="utf-8")
             fresh.replace(url_file)  # so that nobody reads half an address
-    said = f"serving {', '.join(envs)} at {url} (routes: {url}/docs)"
+    more = f"; play by hand: {url}/play" if played else ""
+    said = f"serving {', '.join(envs)} at {url} (routes: {url}/docs{more})"
     if logged:
         logging.getLogger("agentenvs.server").info(said)
     else:

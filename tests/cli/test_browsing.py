@@ -1,6 +1,7 @@
 """``play --browser``: a server for one episode, its page handed to a browser, its outcome told."""
 
 import json
+import re
 import webbrowser
 
 import httpx
@@ -36,6 +37,34 @@ def test_an_episode_is_played_in_the_browser(cli, clicks, tmp_path):
     assert "The episode has ended." in clicks[1]
     (kept,) = read_records(record)
     assert kept.turns[0]["action"] == "search[lamp]"
+
+
+@pytest.fixture
+def forms(monkeypatch):
+    """A browser that plays one action by the form of its page, and another tab that gives up."""
+    pages = []
+
+    def visit(address):
+        pages.append(httpx.get(address).text)
+        episode = re.search(r'name="episode" value="([^"]+)"', pages[0])[1]
+        for path, form in (("", {"episode": episode, "turn": 1, "do": "text", "text": "look"}), ("/end", {"x": ""})):
+            pages.append(httpx.post(address + path, data=form, follow_redirects=True).text)
+        return True
+
+    monkeypatch.setattr(webbrowser, "open", visit)
+    return pages
+
+
+def test_a_world_without_pages_is_played_by_forms(cli, forms, tmp_path):
+    record = tmp_path / "mine.jsonl"
+    ran = cli("play", "household", "--split", "builtin", "--browser", "--record", str(record))
+    assert ran.code == 0, ran.err
+    assert "/play/sessions/" in ran.err
+    assert "abandoned after 1 turns; reward 0; lost" in ran.out
+    assert "An action in words" in forms[0]
+    assert "You are in the middle of a room." in forms[1]
+    (kept,) = read_records(record)
+    assert kept.turns[0]["action"] == "look"
 
 
 def test_the_outcome_as_json(cli, clicks):

@@ -289,6 +289,14 @@ async def test_nonsense_is_a_turn_as_for_a_program(hand, button, having, written
     assert await hand.record() == by_program("household", "builtin", 0, [action])
 
 
+async def test_what_does_not_print_is_seen(hand):
+    await hand.begin("household", "builtin", 0)
+    page = await hand.say("a\u202eb\x1b[31mc\xa0d")
+    assert "\u202e" not in page.words
+    assert "\x1b" not in page.words
+    assert "a\ufffdb\ufffd[31mc\xa0d" in page.words
+
+
 async def test_what_cannot_be_read_is_shown_again_and_uses_no_turn(hand):
     await hand.begin("searchworld", "train", 0)
     page = await hand.press("Call it", {"a.query": "river", "a.k": "five"}, tool="search")

@@ -181,6 +181,21 @@ async def test_strangers_are_refused(wire):
     assert "Turn 0." in (await wire.http.get(path)).text
 
 
+async def test_a_session_that_is_over_has_a_page_for_people(wire):
+    path, play = await begin(wire)
+    await wire.http.delete(f"/v1/sessions/{play.form['session']}")
+    for answer in (
+        await wire.http.get(path, headers={"accept": "text/html"}),
+        await act(wire, path, 1, "search[x]", accept="text/html,*/*;q=0.8"),
+    ):
+        assert answer.status_code == 410
+        assert answer.headers["content-type"] == "text/html; charset=utf-8"
+        assert "This episode is over" in answer.text
+    assert (await wire.http.get(path)).json()["code"] == "closed"
+    answer = await wire.http.get("/v1/agent/nobody/web", headers={"accept": "text/html"})
+    assert (answer.status_code, "This page needs a key" in answer.text) == (401, True)
+
+
 def test_the_door_needs_the_native_one():
     with pytest.raises(ConfigError, match="the web door needs"):
         Settings(doors="web")

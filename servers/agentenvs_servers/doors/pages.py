@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import unicodedata
 from collections.abc import Mapping
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
@@ -96,6 +97,7 @@ def _templates() -> Templates:
         lstrip_blocks=True,
     )
     made.filters["kind"] = lambda part: type(part).__name__
+    made.filters["visible"] = visible
     return made
 
 
@@ -103,6 +105,17 @@ def _templates() -> Templates:
 def _headers(scripted: bool) -> dict[str, str]:
     script = f"'{_hashed(_read('page.js'))}'" if scripted else "'none'"
     return {**_HEADERS, "Content-Security-Policy": _POLICY.format(style=_hashed(_read("page.css")), script=script)}
+
+
+def visible(text: str) -> str:
+    """Return words with every character that does not print (controls, direction marks) replaced by one that does."""
+    if text.isprintable():
+        return text
+    return "".join(each if each in "\n\t" or _is_seen(each) else "\N{REPLACEMENT CHARACTER}" for each in text)
+
+
+def _is_seen(letter: str) -> bool:
+    return letter.isprintable() or unicodedata.category(letter) == "Zs"
 
 
 def page(
