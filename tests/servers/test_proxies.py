@@ -70,6 +70,7 @@ def test_envoy_takes_its_configuration():
 SENT = {
     "path of a session": ("/v1/sessions/01aaaaaa.s.x/step", {}, "01"),
     "path of an agent": ("/v1/agent/02aaaaaa.a.x/mcp", {}, "02"),
+    "page of a session": ("/play/sessions/01aaaaaa.s.x?upto=40", {}, "01"),
     "key of an agent": ("/v1/agent/step", {"authorization": "Bearer 02aaaaaa.a.x"}, "02"),
     "batch": ("/v1/steps", {"x-agentenvs-route": "01aaaaaa"}, "01"),
 }
