@@ -302,7 +302,8 @@ class PolicyWrapper(Plugin):
 
 def _discover() -> None:
     """Import what registers itself: the methods, and the sampling of scenarios."""
-    importlib.import_module("agentenvs.train.sampling")
+    for module in ("sampling", "answering"):
+        importlib.import_module(f"agentenvs.train.{module}")
     importlib.import_module("agentenvs.train.methods").recipes()
 
 

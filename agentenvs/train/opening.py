@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -36,6 +37,7 @@ class Played:
     max_turn_tokens: int
     max_length: int
     temperature: float
+    hooks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, config: TrainConfig) -> Played:
@@ -43,7 +45,7 @@ class Played:
         one = config.rollout
         length = min(one.max_length, config.slots.max_length)
         kind = config.model.template
-        return cls(one.head, kind, one.constrained, one.max_turn_tokens, length, one.temperature)
+        return cls(one.head, kind, one.constrained, one.max_turn_tokens, length, one.temperature, config.hooks)
 
     def write(self, folder: Path) -> None:
         """Write it beside a model."""

@@ -22,7 +22,7 @@ from agentenvs.core.errors import ConfigError
 from agentenvs.core.observation import Observation
 from agentenvs.core.policy import Policy
 from agentenvs.core.spec import EnvSpec
-from agentenvs.core.task import Task
+from agentenvs.core.task import Task, TaskRef
 from agentenvs.harness.chat import Reply
 from agentenvs.harness.manifest import ModelEntry
 from agentenvs.harness.model_settings import OpenAISettings
@@ -30,8 +30,9 @@ from agentenvs.harness.openai import OpenAIPolicy
 from agentenvs.harness.stopping import PolicyStop
 from agentenvs.train.engine.shared import SharedSampler
 from agentenvs.train.engine.torch_engine import check_head
-from agentenvs.train.interfaces import Draw, Sampled, Sampling, wrappers
+from agentenvs.train.interfaces import Draw, Sampled, Sampling, hooks, wrappers
 from agentenvs.train.opening import Place, Played, find
+from agentenvs.train.records import Episode, Turn
 from agentenvs.train.template import ChatTemplate, Template, choose
 
 LONGEST = 4096
@@ -229,6 +230,8 @@ class AsTrained:
     def __init__(self, table: Table) -> None:
         self.seat, self.table = Seat(table), table
         self.wants: Mapping[str, Any] = MappingProxyType({"admissible": True} if table.constrained else {})
+        self._hooks = [hooks.make(name, one) for name, one in (table.played.hooks if table.played else {}).items()]
+        self._episode = Episode("", TaskRef("", 0), 0, 0)
         self._ids: list[int] = []
 
     def numbered(self, number: int) -> None:
@@ -238,7 +241,7 @@ class AsTrained:
     def reset(self, spec: EnvSpec, task: Task) -> None:
         """Get ready for an episode."""
         self.seat.begin(task)
-        self._ids = []
+        self._episode, self._ids = Episode(task.env, task.ref, self.seat.number, 0), []
 
     def act(self, observation: Observation) -> str:
         """Return what the model says. Blocks.
@@ -248,13 +251,23 @@ class AsTrained:
         """
         table = self.table
         table.sampler  # noqa: B018 - opens the model, and with it the template
-        template, head = table.template, table.played.head if table.played else ""
-        self._ids += template.next(observation.text) if self._ids else template.begin(head, observation.text)
+        template = table.template
+        before = [one.before_turn(self._episode, observation) for one in self._hooks]
+        shown = _joined(*before, observation.text)
+        if self._ids:
+            self._ids += template.next(shown)
+        else:
+            head = table.played.head if table.played else ""
+            heads = [one.begin(self._episode, observation) for one in self._hooks]
+            self._ids += template.begin(_joined(head, *heads), shown)
         legal = [template.turn(action) for action in observation.admissible or ()] if table.constrained else []
         found = self.seat.say(self._ids, legal or None)
         said = [one for one in found.ids if one not in table.stop]
         self._ids += [*said, template.stop[0]]
-        return template.text(said)
+        text = template.text(said)
+        for hook in self._hooks:
+            text = hook.played(self._episode, Turn(0, 0, 0, text), text)
+        return text
 
     @property
     def usage(self) -> dict[str, int | None]:
@@ -353,6 +366,10 @@ class _Asks:
 def _first(*values: Any) -> Any:
     """Return the first that is given; :data:`MAX_TOKENS` where none is."""
     return next((value for value in values if value is not None), MAX_TOKENS)
+
+
+def _joined(*parts: str) -> str:
+    return "\n\n".join(part for part in parts if part)
 
 
 def _common(known: Sequence[int], ids: Sequence[int]) -> int:
