@@ -32,6 +32,7 @@ from agentenvs.cli import (
     starting,
     topping,
     training,
+    viewing,
     wrapping,
 )
 from agentenvs.core.errors import ConfigError, EpisodeError, UserError
@@ -58,6 +59,7 @@ _GROUPS = (
     comparing,
     collecting,
     indexing,
+    viewing,
     training,
     checking,
     calibrating,
