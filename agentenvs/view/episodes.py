@@ -293,7 +293,9 @@ def _of_model(call: Mapping[str, Any]) -> Asked:
     return Asked(
         "" if content is None else text.spelled(content),
         "" if raw is None else text.as_data(text.spelled(raw)),
-        *(_count(call.get(name)) for name in ("tokens_in", "tokens_out", "tokens_cached")),
+        _count(call.get("tokens_in")),
+        _count(call.get("tokens_out")),
+        _count(call.get("tokens_cached")),
         seconds if isinstance(seconds, int | float) else None,
         None if failure is None else str(failure),
         bool(call.get("repaired")),

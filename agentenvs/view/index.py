@@ -2,8 +2,8 @@
 
 It grows with the table: each look reads what was appended since the last one, some thousands of lines at a time, so
 that a run of a hundred thousand episodes is open at once and searchable a moment later, and one that is being played
-is followed. A table that changed otherwise is read anew. The file is a cache: a damaged one is thrown away, and where none
-can be written it lives in memory.
+is followed. A table that changed otherwise is read anew. The file is a cache: a damaged one is thrown away, and where
+none can be written it lives in memory.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Index:
     def fresh(self) -> bool:
         """Whether the table is as it was when it was last read to its end."""
         with self._lock:
-            return self._fact("stamp") == _spelled(files.stamp(self.folder / TABLE))
+            return bool(self._fact("stamp") == _spelled(files.stamp(self.folder / TABLE)))
 
     @property
     def progress(self) -> float:

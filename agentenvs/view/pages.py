@@ -392,7 +392,8 @@ def _said(run: Found) -> list[tuple[str, str]]:
         ]
     elif plan is not None:
         said += [("run", plan.run_id), ("made with", f"agentenvs {plan.version}")]
-    model = (made or plan).model if (made or plan) else None
+    asked = made or plan
+    model = None if asked is None else asked.model
     if model is not None:
         said.append(("model", f"{model.provider} {model.id}, sampling {model.sampling}"))
     return [(name, value) for name, value in said if value.strip()]

@@ -15,6 +15,7 @@ from agentenvs.core.canon import canonical
 from agentenvs.core.errors import AgentEnvsError
 from agentenvs.harness.compare import Comparison, Difference, compare
 from agentenvs.harness.report import Run
+from agentenvs.harness.statistics import RESAMPLES
 from agentenvs.view.episodes import Episode, Turn
 from agentenvs.view.finding import Found
 
@@ -129,8 +130,8 @@ def paired(first: Found, second: Found) -> Paired:
 
 
 def _compared(runs: Sequence[Run], *, only_common: bool) -> Comparison:
-    resamples = {"resamples": _FEWER_RESAMPLES} if max(len(run.episodes) for run in runs) > _MANY else {}
-    return compare(runs, only_common=only_common, **resamples)
+    many = max(len(run.episodes) for run in runs) > _MANY
+    return compare(runs, only_common=only_common, resamples=_FEWER_RESAMPLES if many else RESAMPLES)
 
 
 def _flips(first: list[dict[str, Any]], second: list[dict[str, Any]]) -> tuple[list[Flip], int]:

@@ -99,7 +99,9 @@ class _Player:
         self._found.add(potential)
         listed = env.admissible()
         seen = Seen(
-            *(_facts(getattr(trace, name, ())) for name in ("observed", "used", "written")),
+            _facts(trace.observed) if trace else (),
+            _facts(trace.used) if trace else (),
+            _facts(trace.written) if trace else (),
             tuple(map(str, trace.milestones)) if trace else (),
             potential,
             potential - before,

@@ -1,0 +1,106 @@
+"""The index follows its table: grown, torn, replaced, shared, damaged, or with no place to be."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import threading
+from pathlib import Path
+
+import pytest
+
+from agentenvs.view.index import Index, place_of
+
+
+@pytest.fixture
+def table(made: Path, tmp_path: Path) -> Path:
+    shutil.copytree(made / "prior", tmp_path / "run")
+    return tmp_path / "run" / "episodes.jsonl"
+
+
+def numbers(index: Index) -> list[int]:
+    index.update()
+    return [row[0] for row in index.ask("SELECT number FROM episodes ORDER BY number")]
+
+
+def test_it_grows_with_the_table_and_waits_for_the_rest_of_a_line(table: Path) -> None:
+    lines = table.read_bytes().splitlines(keepends=True)
+    index = Index(table.parent)
+    table.write_bytes(b"")
+    assert numbers(index) == []
+    with table.open("ab") as file:
+        for number, line in enumerate(lines[:12]):
+            file.write(line[:30])
+            file.flush()
+            assert numbers(index) == list(range(number))
+            assert index.torn == 30
+            file.write(line[30:])
+            file.flush()
+            assert numbers(index) == list(range(number + 1))
+    assert index.torn == 0
+    assert index.damage() == []
+    assert index.fresh
+    index.close()
+
+
+def test_a_replaced_table_is_read_anew(table: Path) -> None:
+    index = Index(table.parent)
+    assert len(numbers(index)) == 60
+    lines = table.read_bytes().splitlines(keepends=True)
+    fresh = table.with_name("fresh")
+    fresh.write_bytes(b"".join(reversed(lines[10:])))
+    os.replace(fresh, table)
+    assert numbers(index) == list(range(10, 60))
+    form = json.loads(lines[20])
+    before = index.ask("SELECT success FROM episodes WHERE number = 20")[0][0]
+    form["success"] = not form["success"]
+    changed = table.read_bytes().replace(lines[20], json.dumps(form).encode().ljust(len(lines[20]) - 1) + b"\n")
+    table.write_bytes(changed)
+    assert numbers(index) == list(range(10, 60))
+    assert index.ask("SELECT success FROM episodes WHERE number = 20")[0][0] != before
+    index.close()
+
+
+def test_it_is_kept_and_read_by_several_at_once(table: Path) -> None:
+    first = Index(table.parent)
+    assert len(numbers(first)) == 60
+    others = [Index(table.parent) for _ in range(4)]
+    assert all(other.fresh for other in others)
+    with table.open("ab") as file:
+        file.write(table.read_bytes().splitlines(keepends=True)[0].replace(b'"number":0', b'"number":60'))
+    threads = [threading.Thread(target=other.update) for other in (first, *others)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [len(numbers(one)) for one in (first, *others)] == [61] * 5
+    assert first.damage() == []
+    for one in (first, *others):
+        one.close()
+
+
+def test_a_damaged_index_is_made_again(table: Path) -> None:
+    index = Index(table.parent)
+    numbers(index)
+    index.close()
+    place = place_of(table.parent)
+    assert place is not None
+    place.write_bytes(b"no database" * 1000)
+    again = Index(table.parent)
+    assert len(numbers(again)) == 60
+    again.close()
+
+
+def test_without_a_cache_it_lives_in_memory(table: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    index = Index(table.parent, tmp_path / "file" / "index.db")
+    assert len(numbers(index)) == 60
+    index.close()
+
+
+def test_a_table_of_garbage_ends(table: Path) -> None:
+    table.write_bytes(b"\x00" * 7_000_000)
+    index = Index(table.parent)
+    assert numbers(index) == []
+    index.close()
