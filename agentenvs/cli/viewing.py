@@ -39,9 +39,13 @@ def add_to(app: typer.Typer) -> None:
         "view export runs/expert --out expert.html",
     )
     verbs = typer.Typer(
-        cls=_Group, help="Show runs in a browser: lists, episodes turn by turn, comparisons, curves.", epilog=shown
+        cls=_Group,
+        help="Show runs in a browser: lists, episodes turn by turn, comparisons, curves.\n\n"
+        "agentenvs view [PATH]... is view open [PATH]...; view open --help shows its options.",
+        epilog=shown,
     )
-    verbs.command(_OPEN, epilog=shown)(view)
+    opened = arguments.examples("view open runs/expert runs/prior", "view open --port 0 --url-file url --no-open")
+    verbs.command(_OPEN, epilog=opened)(view)
     shown = arguments.examples(
         "view export runs/expert --out expert.html",
         "view export runs/expert --episode 3 --trace --out episode.html",
@@ -55,7 +59,7 @@ def add_to(app: typer.Typer) -> None:
 def view(
     paths: Annotated[
         list[Path] | None,
-        typer.Argument(help="Run folders, or folders that hold some; runs where none is given.", metavar="[PATH]..."),
+        typer.Argument(help="Run folders, or folders that hold some; runs where none is given.", metavar="PATH"),
     ] = None,
     host: Annotated[str, typer.Option(help="Address to listen at.")] = "127.0.0.1",
     port: Annotated[
@@ -100,6 +104,7 @@ def export(
     ] = None,
     trace: Annotated[bool, typer.Option("--trace", help="Play the episode again, and show it from inside.")] = False,
     data: arguments.Data = None,
+    as_json: arguments.Json = False,
     quiet: arguments.Quiet = False,
     no_color: arguments.NoColor = False,
 ) -> None:
@@ -118,7 +123,10 @@ def export(
         pages.shelf.close()
     with console.files():
         out.write_text(exported(made, str(path)), encoding="utf-8", errors="replace")
-    typer.echo(f"page: {out}")
+    if as_json:
+        console.result({"page": str(out), "bytes": out.stat().st_size})
+    else:
+        typer.echo(f"page: {out}")
 
 
 def _page(pages: Pages, path: Path, episode: int | None, other: Path | None, *, trace: bool) -> Page:

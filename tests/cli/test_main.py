@@ -40,6 +40,7 @@ VERBS = (
     "wrap",
     "doctor",
     "runs",
+    "view",
     "train",
     "leaderboard",
     "journal",
@@ -48,13 +49,14 @@ GROUPS = {
     "journal": ("ls", "export", "prune"),
     "leaderboard": ("create", "ls", "pack", "verify", "submit", "serve", "build", "rescore"),
     "runs": ("index", "ls", "show", "export", "rm", "frontier"),
+    "view": ("open", "export"),
 }
 COMMANDS = (
     *(verb for verb in VERBS if verb not in GROUPS),
     *(f"{group} {verb}" for group, verbs in GROUPS.items() for verb in verbs),
     "train credit-audit",
 )
-WITHOUT_JSON = ("serve", "logs", "journal export", "leaderboard serve")
+WITHOUT_JSON = ("serve", "logs", "journal export", "leaderboard serve", "view open")
 """A server tells no result, a log is text; an export is JSON itself."""
 
 
