@@ -1,6 +1,6 @@
 """Files of a run folder that may come from anybody: only regular ones inside it, only so much of each.
 
-A link that leads out of the folder, a pipe, or a file too large to be shown is refused with a reason; nothing here
+A link, a pipe, or a file too large to be shown is refused with a reason; nothing here
 writes.
 """
 
@@ -12,6 +12,9 @@ from pathlib import Path
 
 MOST_BYTES = 32 * 1024 * 1024
 """Of a file that is read whole."""
+
+
+_FLAGS = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 
 
 class UnreadableError(Exception):
@@ -28,13 +31,15 @@ def read(folder: Path, name: str, most: int = MOST_BYTES, *, cut: bool = False) 
         cut: Return the beginning of a larger file, instead of refusing it.
 
     Raises:
-        UnreadableError: It is not there, no regular file of this folder, or larger.
+        UnreadableError: It is not there, no regular file, or larger.
     """
-    path = folder / name
+    path = folder
     try:
-        if not Path(os.path.realpath(path)).is_relative_to(os.path.realpath(folder)):
-            raise UnreadableError(f"{name} is a link that leads out of the run")
-        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+        for part in name.split("/"):
+            path = path / part
+            if stat.S_ISLNK(os.lstat(path).st_mode):
+                raise UnreadableError(f"{name} is a link, and a run has none")
+        handle = os.open(path, _FLAGS)
     except FileNotFoundError as error:
         raise UnreadableError(f"{name} is missing") from error
     except (OSError, ValueError) as error:

@@ -23,7 +23,7 @@ from agentenvs.harness.runs.scanning import COLUMNS, TABLE, Damage, rows
 from agentenvs.view import files, sidecars
 
 VERSION = 2
-_CHUNK = 3_000_000
+_CHUNK = 1_000_000
 """Bytes of the table between two looks at whether somebody waits."""
 _TAIL = 512
 _KEPT_FILES = 200
@@ -67,8 +67,9 @@ class Index:
         self._thread: threading.Thread | None = None
         self._texts: threading.Thread | None = None
         self._opened: sqlite3.Connection | None = None
-        self.generation = 0
-        """Grows whenever something was read."""
+        self._reader: sqlite3.Connection | None = None
+        self._memory = f"file:agentenvs-view-{id(self)}?mode=memory&cache=shared"
+        self._reading = threading.RLock()
 
     # ---- bringing it up to date ------------------------------------------------------------------------------------
 
@@ -95,15 +96,18 @@ class Index:
     @property
     def fresh(self) -> bool:
         """Whether the table is as it was when it was last read to its end."""
-        with self._lock:
-            return bool(self._fact("stamp") == _spelled(files.stamp(self.folder / TABLE)))
+        return bool(self._told("stamp") == _spelled(files.stamp(self.folder / TABLE)))
+
+    @property
+    def revision(self) -> tuple[Any, ...]:
+        """What changes whenever more, or something else, of the table was read."""
+        return tuple(self._told(name) for name in ("offset", "tail", "inode"))
 
     @property
     def progress(self) -> float:
         """Share of the table that has been read."""
         size = (files.stamp(self.folder / TABLE) or (0, 0, 0))[1]
-        with self._lock:
-            return min(self._fact("offset") or 0, size) / size if size else 1.0
+        return min(self._told("offset") or 0, size) / size if size else 1.0
 
     def _catch_up(self) -> None:
         while self._chunk():
@@ -203,16 +207,17 @@ class Index:
 
     def ask(self, asked: str, *given: Any) -> list[Any]:
         """Return the rows of a query; each can be read by name."""
-        with self._lock:
-            return self._base.execute(asked, given).fetchall()
+        with self._reading:
+            return self._beside.execute(asked, given).fetchall()
 
     def remembered(self, key: Any, make: Callable[[], Any]) -> Any:
         """Return a value that depends on nothing but what has been read."""
-        with self._lock:
+        with self._reading:
+            generation = self.ask("PRAGMA data_version")[0][0]  # changes with what any thread or process writes
             kept = self._memo.get(key)
-            if kept is not None and kept[0] == self.generation:
+            if kept is not None and kept[0] == generation:
                 return kept[1]
-            generation, value = self.generation, make()
+            value = make()
             if len(self._memo) > 200:
                 self._memo.clear()
             self._memo[key] = generation, value
@@ -229,37 +234,48 @@ class Index:
     @property
     def torn(self) -> int:
         """Bytes behind the last whole line."""
-        with self._lock:
-            return int(self._fact("torn") or 0)
+        return int(self._told("torn") or 0)
 
     def close(self) -> None:
         """Close its file."""
-        with self._lock:
-            if self._opened is not None:
-                self._opened.close()
-                self._opened = None
+        with self._lock, self._reading:
+            for one in (self._reader, self._opened):
+                if one is not None:
+                    one.close()
+            self._opened = self._reader = None
 
     # ---- the file --------------------------------------------------------------------------------------------------
 
     @property
     def _base(self) -> sqlite3.Connection:
         if self._opened is None:
-            self._opened = _opened(self._place or place_of(self.folder))
+            self._opened = _opened(self._place or place_of(self.folder), self._memory)
         return self._opened
+
+    @property
+    def _beside(self) -> sqlite3.Connection:
+        """The connection that reads: of a file, one that never waits for who writes."""
+        if self._reader is None:
+            with self._lock:
+                name = self._base.execute("PRAGMA database_list").fetchone()["file"]
+                self._reader = _connected(name or self._memory)
+                self._reader.execute("PRAGMA read_uncommitted=1")  # in memory, where there is no other way beside
+        return self._reader
+
+    def _told(self, name: str) -> Any:
+        found = self.ask("SELECT value FROM facts WHERE name = ?", name)
+        return found[0][0] if found else None
 
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
         base = self._base
         base.execute("BEGIN IMMEDIATE")
-        before = base.total_changes
         try:
             yield base
         except BaseException:
             base.execute("ROLLBACK")
             raise
         base.execute("COMMIT")
-        if base.total_changes != before:
-            self.generation += 1
 
     def _fact(self, name: str) -> Any:
         found = self._base.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
@@ -289,7 +305,7 @@ def place_of(folder: Path) -> Path | None:
     return cache / f"{name}.v{VERSION}.db"
 
 
-def _opened(place: Path | None) -> sqlite3.Connection:
+def _opened(place: Path | None, memory: str) -> sqlite3.Connection:
     if place is not None:
         for _ in range(2):
             try:
@@ -300,13 +316,19 @@ def _opened(place: Path | None) -> sqlite3.Connection:
                 for end in ("", "-wal", "-shm"):
                     with suppress(OSError):
                         place.with_name(place.name + end).unlink(missing_ok=True)
-    return _prepared(":memory:")
+    return _prepared(memory)
+
+
+def _connected(name: str) -> sqlite3.Connection:
+    uri = name.startswith("file:")
+    base = sqlite3.connect(name, timeout=10, isolation_level=None, check_same_thread=False, uri=uri)
+    base.row_factory = sqlite3.Row
+    return base
 
 
 def _prepared(name: str) -> sqlite3.Connection:
-    base = sqlite3.connect(name, timeout=10, isolation_level=None, check_same_thread=False)
+    base = _connected(name)
     try:
-        base.row_factory = sqlite3.Row
         for pragma in ("journal_mode=WAL", "synchronous=OFF", "cache_size=-65536", "temp_store=MEMORY"):
             base.execute(f"PRAGMA {pragma}")
         base.execute("BEGIN IMMEDIATE")

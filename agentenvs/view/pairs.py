@@ -78,7 +78,7 @@ class Desk:
 
     def pair(self, first: Found, second: Found, wait: float) -> Paired | None:
         """Return a comparison; None where it is still being made after so many seconds."""
-        key = (first.name, second.name, first.index.generation, second.index.generation)
+        key = (first.name, second.name, first.index.revision, second.index.revision)
         with self._lock:
             if key in self._made:
                 return self._made[key]

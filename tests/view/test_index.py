@@ -104,3 +104,15 @@ def test_a_table_of_garbage_ends(table: Path) -> None:
     index = Index(table.parent)
     assert numbers(index) == []
     index.close()
+
+
+def test_what_is_remembered_is_forgotten_when_somebody_else_has_read_more(table: Path) -> None:
+    first, second = Index(table.parent), Index(table.parent)
+    assert len(numbers(first)) == 60
+    assert first.remembered("count", first.count) == 60
+    with table.open("ab") as file:
+        file.write(table.read_bytes().splitlines(keepends=True)[0].replace(b'"number":0', b'"number":60'))
+    second.update()
+    assert first.remembered("count", first.count) == 61
+    first.close()
+    second.close()
