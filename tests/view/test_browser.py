@@ -47,6 +47,14 @@ class Open:
         return box is not None and 0 <= box["y"] < 800
 
 
+def until(page: Any, true: str) -> None:
+    """Wait for an expression to be true: the browser's own way to wait would need what the pages' policy forbids."""
+    end = time.monotonic() + 60
+    while not page.evaluate(true):
+        assert time.monotonic() < end, true
+        page.wait_for_timeout(50)
+
+
 @pytest.fixture(scope="module")
 def url(made: Path) -> Iterator[str]:
     with background([made]) as address:
@@ -86,7 +94,7 @@ def addresses(names: dict[str, str]) -> dict[str, str]:
 @pytest.mark.parametrize("what", list(addresses({"prior": "", "expert": "", "training": ""})))
 def test_pages_are_accessible_in_both_colour_schemes(opened: Open, names: dict[str, str], what: str) -> None:
     page = opened.go(addresses(names)[what])
-    page.wait_for_function("!document.getElementById('pending')")
+    until(page, "!document.getElementById('pending')")
     assert schemes(page) == {}
     if what == "missing":
         opened.wrong.clear()  # the browser says that it is a 404
@@ -145,13 +153,11 @@ def test_filters_change_the_table_without_a_new_page(opened: Open, names: dict[s
     page.evaluate("window.same = true")
     before = page.locator("#episodes tbody tr").count()
     page.get_by_label("Outcome").select_option("lost")
-    page.wait_for_function(
-        "document.querySelectorAll('#episodes .lost').length === document.querySelectorAll('#episodes tbody tr').length"
-    )
+    until(page, "!document.querySelector('#episodes .won')")
     assert page.locator("#episodes tbody tr").count() < before
     assert "outcome=lost" in page.url
     page.get_by_label("Text of the task").fill("dev/9999")
-    page.wait_for_function("document.querySelectorAll('#episodes tbody tr').length === 0")
+    until(page, "document.querySelectorAll('#episodes tbody tr').length === 0")
     assert page.evaluate("window.same") is True
 
 
@@ -182,7 +188,7 @@ def test_a_command_is_copied(browser: Any, url: str, names: dict[str, str]) -> N
     one = Open(browser, url, permissions=["clipboard-read", "clipboard-write"])
     page = one.go(f"/run/{names['prior']}/episode/3")
     page.locator("[data-copy]").first.click()
-    page.wait_for_function("document.getElementById('said').textContent === 'Copied.'")
+    until(page, "document.getElementById('said').textContent === 'Copied.'")
     assert page.evaluate("navigator.clipboard.readText()").endswith("prior/records/000003.jsonl")
     one.context.close()
 
@@ -194,7 +200,7 @@ def test_pages_work_without_scripts(browser: Any, url: str, names: dict[str, str
     page.get_by_label("Outcome").select_option("lost")
     page.get_by_role("button", name="Filter").click()
     assert "outcome=lost" in page.url
-    page.locator("#episodes a").first.click()
+    page.locator("#episodes tbody a").first.click()
     assert page.locator("details.turn").count() > 3
     context.close()
 
@@ -216,8 +222,8 @@ def test_a_run_is_followed_while_it_is_played(browser: Any, tmp_path: Path) -> N
     )
     playing = threading.Thread(target=evaluate, args=(config,))
     playing.start()
-    until = time.monotonic() + 60
-    while not (tmp_path / "runs" / "slow" / "plan.json").exists() and time.monotonic() < until:
+    end = time.monotonic() + 60
+    while not (tmp_path / "runs" / "slow" / "plan.json").exists() and time.monotonic() < end:
         time.sleep(0.02)
     with background([tmp_path / "runs"]) as url:
         one = Open(browser, url)
@@ -227,9 +233,9 @@ def test_a_run_is_followed_while_it_is_played(browser: Any, tmp_path: Path) -> N
         assert "running" in page.locator("#live").inner_text()
         page.evaluate("window.same = true")
         before = page.locator("#episodes tbody tr").count()
-        page.wait_for_function(f"document.querySelectorAll('#episodes tbody tr').length > {before}", timeout=60_000)
+        until(page, f"document.querySelectorAll('#episodes tbody tr').length > {before}")
         playing.join()
-        page.wait_for_function("document.getElementById('live').innerText.includes('complete')", timeout=60_000)
+        until(page, "document.getElementById('live').innerText.includes('complete')")
         assert page.locator("#episodes tbody tr").count() == 14
         assert page.evaluate("window.same") is True
         one.asked.clear()
@@ -246,7 +252,7 @@ def test_hostile_words_do_nothing(browser: Any, played: Callable[..., Path], tmp
         page = one.go("/")
         page.locator("#list a").first.click()
         page.wait_for_selector("html[data-ready]")
-        page.locator("#episodes a").first.click()
+        page.locator("#episodes tbody a").first.click()
         page.wait_for_selector("html[data-ready]")
         page.keyboard.press("e")
         page.wait_for_timeout(300)
