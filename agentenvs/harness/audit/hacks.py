@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import cycle, islice
 
 from agentenvs.core.errors import UserError
 from agentenvs.core.policy import Privileged
@@ -48,7 +49,8 @@ def generic(theatre: Theatre, hack: Hack) -> Row:
         lacking = hack.lacks(known) or lacking
         return None if hack.lacks(known) else hack.probe(known, theatre.said.luck)
 
-    row = _row(theatre, name, hack.description, made, theatre.refs)
+    refs = theatre.refs
+    row = _row(theatre, name, hack.description, made, [*refs, *islice(cycle(refs), max(hack.plays - len(refs), 0))])
     return row or skipped(name, hack.description, lacking, UNSOLVED)
 
 

@@ -136,9 +136,11 @@ class Theatre:
     def known(self, ref: TaskRef, nth: int, purpose: str) -> Known:
         """Return what an attacker knows of a task."""
         solution = self.solution(ref)
-        others = [opening for other, opening in self.openings() if other != ref and opening.solution != solution]
+        elsewhere = [opening for other, opening in self.openings() if other != ref]
+        others = tuple(opening for opening in elsewhere if opening.solution != solution)
+        solutions = tuple(opening.solution for opening in elsewhere)
         stream = self.stream(f"{purpose}/{ref.split}/{ref.index}")
-        return Known(self.spec, stream, nth, solution, tuple(others), meaning=self.said.meaning)
+        return Known(self.spec, stream, nth, solution, others, solutions, meaning=self.said.meaning)
 
     def play(self, policy: Policy, ref: TaskRef, *, who: str = "", **options: Any) -> Take:
         """Play an episode and on past its end; whatever the environment raises ends it."""

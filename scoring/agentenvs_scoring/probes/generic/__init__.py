@@ -13,12 +13,13 @@ stand beside this package, in the module of its slug.
 
 from __future__ import annotations
 
+from agentenvs_scoring.probes.generic.answering import ANSWERING
 from agentenvs_scoring.probes.generic.known import GUESS, NOTHING, ONCE, Hack, Kind, Known, Opening, Player
 from agentenvs_scoring.probes.generic.playing import PLAYING
 from agentenvs_scoring.probes.generic.saying import SAYING
 from agentenvs_scoring.probes.generic.spelling import SPELLING
 
-HACKS: tuple[Hack, ...] = (*PLAYING, *SAYING, *SPELLING)
+HACKS: tuple[Hack, ...] = (*PLAYING, *SAYING, *SPELLING, *ANSWERING)
 """All of them; a name is stable, and stands in reports."""
 
 __all__ = ["GUESS", "HACKS", "NOTHING", "ONCE", "Hack", "Kind", "Known", "Opening", "Player"]

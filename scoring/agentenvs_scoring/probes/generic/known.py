@@ -43,6 +43,8 @@ class Known:
     """Actions that solve the task; empty where nobody knows any."""
     others: tuple[Opening, ...] = ()
     """Other tasks of the environment, with other solutions."""
+    elsewhere: tuple[tuple[Any, ...], ...] = ()
+    """The solutions of all other tasks, the same ones too."""
     task: Task | None = None
     meaning: Callable[[Any], Any] = lambda action: action
     """What an action says, where several spellings are declared to be the same."""
@@ -105,15 +107,20 @@ class Hack:
     """Yields its actions; read as they are played, so that it may look at what is seen."""
     needs_solution: bool = False
     needs_others: bool = False
+    needs_elsewhere: bool = False
     options: Mapping[str, JSON] = field(default_factory=dict)
     """Options it would have; those the environment has are set."""
     to_the_end: bool = False
     """Goes on until the episode ends by itself."""
+    plays: int = 0
+    """Episodes it wants at least, since it tries another thing in each; tasks are played again for that."""
 
     def lacks(self, known: Known) -> str:
         """Return what it would have to know and does not; empty where it has all."""
         if self.needs_solution and not known.solution:
             return "no oracle: nobody knows a solution"
+        if self.needs_elsewhere and not known.elsewhere:
+            return "no solution of another task is known"
         return "no other task with another solution is known" if self.needs_others and not known.others else ""
 
     def probe(self, known: Known, luck: float = LUCK) -> Probe:
