@@ -360,6 +360,21 @@ async def test_a_long_episode_comes_in_pages(hand, wire):
     assert "turn 101" in page.words
 
 
+async def test_a_long_turn_of_the_past_has_a_page_of_its_own(hand):
+    await hand.begin("webshop", "train", 0, profile="native", observation="text_rich", limit="0")
+    await hand.call("search", query="lamp")
+    long = "x" * 9_000
+    await hand.press("Play it", {"json": json.dumps({"calls": [{"tool": "search", "arguments": {"query": long}}]})})
+    page = await hand.go(f"{hand.page.path}?at=1&upto=1")
+    assert "An earlier turn." in page.words
+    assert "Turn 1" in page.words
+    assert "Your turn" in page.words  # what is played is played now
+    form, _ = page.form("Do it")
+    assert form.fields["turn"] == "3"
+    page = await hand.go(page.links["Back to now"])
+    assert "An earlier turn." not in page.words
+
+
 async def test_data_is_a_table_and_says_which_tool_answered(hand):
     await hand.begin("ledger", "train", 0)
     page = await hand.call("next_invoice")

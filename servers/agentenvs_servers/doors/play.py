@@ -102,7 +102,7 @@ class Play:
                 if problem.code not in ("unauthorized", "wrong_scope") or not pages.is_browser(call):
                     raise
                 self._hall.metrics.problems.add(problem.code)
-                return _gate(problem.status, call.scope["path"], "")
+                return _gate(problem.status, call.scope["path"] if call.scope["method"] == "GET" else PATH, "")
             return await handler(call, tenant)
 
         return self._open(guarded)
@@ -288,9 +288,9 @@ class Play:
         if form is not None and (story.ended or form != (story.episode, story.turn + 1)):
             return self._stays(session, "turn_past")
         asked = play_page.query(call)
-        turns = play_page.turns_of(story, asked.get("upto", ""))
-        seen = await play_story.seen(self._hall, story, {story.turn, *turns}, self._seen)
-        return play_page.page(story, draft, seen, turns, asked.get("said", ""), path=_path(session.name), home=PATH)
+        view = play_page.view_of(story, asked)
+        seen = await play_story.seen(self._hall, story, {view.at, *view.turns}, self._seen)
+        return play_page.page(story, draft, seen, view, path=_path(session.name), home=PATH)
 
     def _stays(self, session: Session, why: str) -> Answer:
         return pages.led_to(f"{_path(session.name)}?said={why}")

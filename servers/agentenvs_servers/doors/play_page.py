@@ -62,9 +62,22 @@ class Past(NamedTuple):
     valid: bool
     reward: float
     blocks: list[Shown] | None
-    """What was seen; None where that is not known any more."""
+    """What was seen, the beginning of it where that is long; None where it is not known any more."""
     short: str
-    """The beginning of it."""
+    """What was seen, in a line."""
+    cut: bool
+    """Whether there was more to see."""
+
+
+class View(NamedTuple):
+    """What of an episode a page shows."""
+
+    at: int
+    """The turn that is shown whole."""
+    turns: range
+    """Those that are listed, the last first."""
+    said: str
+    """Why a form has led back to it, as a code."""
 
 
 def query(call: Call) -> dict[str, str]:
@@ -73,19 +86,19 @@ def query(call: Call) -> dict[str, str]:
     return dict(parse_qsl(text, keep_blank_values=True, max_num_fields=100, errors="replace"))
 
 
-def turns_of(story: Story, upto: str) -> range:
-    """Return the turns that a page lists, the last first; those up to one that the address names."""
-    number = number_of(upto)
-    last = story.turn if number is None else min(number, story.turn)
-    return range(last, max(last - TURNS, -1), -1)
+def view_of(story: Story, asked: Mapping[str, str]) -> View:
+    """Return what of an episode an address asks to see."""
+    upto, at = number_of(asked.get("upto", "")), number_of(asked.get("at", ""))
+    last = story.turn if upto is None else min(upto, story.turn)
+    turns = range(last, max(last - TURNS, -1), -1)
+    return View(story.turn if at is None else min(at, story.turn), turns, asked.get("said", ""))
 
 
 def page(
     story: Story,
     draft: Draft,
     seen: Mapping[int, Observation],
-    turns: range,
-    said: str,
+    view: View,
     *,
     path: str,
     home: str,
@@ -96,15 +109,14 @@ def page(
         story: The episode.
         draft: What stands in its forms.
         seen: What was seen, by turn.
-        turns: Which are listed.
-        said: Why a form has led back to it, as a code.
+        view: What of it is shown.
         path: Its address.
         home: That of the playground.
     """
-    spec, now = story.world.spec, seen.get(story.turn)
-    last = story.turns[-1] if story.turns else None
+    spec, now, turns = story.world.spec, seen.get(view.at), view.turns
+    last = story.turns[view.at - 1] if view.at else None
     tools = play_actions.tools_of(spec)
-    used = draft.tool or _tool_of(last)
+    used = draft.tool or _tool_of(story.turns[-1] if story.turns else None)
     verdict = story.verdict or {}
     values: dict[str, Any] = {
         "story": story,
@@ -115,7 +127,8 @@ def page(
         "path": path,
         "home": home,
         "key": new_key(),
-        "notice": _SAID.get(said, ""),
+        "notice": _SAID.get(view.said, ""),
+        "at": view.at,
         "blocks": None if now is None else play_shown.shown(now),
         "speaker": "The world" if last is None else play_story.speaker_of(last["action"]),
         "last": None if last is None else play_story.spoken(last["action"]),
@@ -141,12 +154,15 @@ def page(
 def _past(story: Story, turn: int, observation: Observation | None) -> Past:
     blocks = None if observation is None else play_shown.shown(observation)
     short = "" if observation is None else play_shown.short(observation.text)
+    cut = False
+    if blocks is not None:
+        blocks, cut = play_shown.beginning(blocks)
     if turn == 0:
-        return Past(0, "The beginning", "The world", True, 0.0, blocks, short)
+        return Past(0, "The beginning", "The world", True, 0.0, blocks, short, cut)
     line = story.turns[turn - 1]
     action = line["action"]
     who = play_story.speaker_of(action)
-    return Past(turn, play_story.spoken(action), who, line["valid"], line["reward"], blocks, short)
+    return Past(turn, play_story.spoken(action), who, line["valid"], line["reward"], blocks, short, cut)
 
 
 def _history(story: Story) -> str:

@@ -11,6 +11,9 @@ from agentenvs.core.observation import Block, DataBlock, Observation, TextBlock
 
 MOST_ROWS = 200
 MOST_COLUMNS = 24
+LONG = 4_000
+"""Characters of a turn that the list of turns shows; the rest is on a page of the turn."""
+
 SHORT = 90
 """Characters of what was seen in a turn that stand in the list of turns."""
 
@@ -34,6 +37,21 @@ class Shown(NamedTuple):
 def shown(observation: Observation) -> list[Shown]:
     """Return the blocks of an observation."""
     return [_block(block) for block in observation.blocks]
+
+
+def beginning(blocks: list[Shown]) -> tuple[list[Shown], bool]:
+    """Return the beginning of blocks, as much as the list of turns has room for, and whether there is more."""
+    kept: list[Shown] = []
+    room = LONG
+    for block in blocks:
+        size = len(block.text) + sum(len(cell) for row in block.rows for cell in row)
+        if size > room:
+            if block.text:
+                kept.append(block._replace(look="words", text=f"{block.text[:room]}…"))
+            return kept, True
+        kept.append(block)
+        room -= size
+    return kept, False
 
 
 def short(text: str) -> str:
