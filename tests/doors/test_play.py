@@ -375,6 +375,17 @@ async def test_a_long_turn_of_the_past_has_a_page_of_its_own(hand):
     assert "An earlier turn." not in page.words
 
 
+@pytest.mark.parametrize(
+    "query", ["a=1&" * 500, "upto=x&at=-1&said=<b>", "at=999&upto=999999999999999999999", "%ff=%zz"]
+)
+async def test_odd_addresses_show_the_episode(wire, hand, query):
+    page = await hand.begin("household", "builtin", 0)
+    page = await hand.go(f"{page.path}?{query}")
+    assert page.status == 200
+    assert "Your turn" in page.words
+    assert "<b>" not in page.html
+
+
 async def test_data_is_a_table_and_says_which_tool_answered(hand):
     await hand.begin("ledger", "train", 0)
     page = await hand.call("next_invoice")

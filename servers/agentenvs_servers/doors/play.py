@@ -10,6 +10,7 @@ scenarios are not played here.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Literal, TypeAlias
@@ -212,6 +213,8 @@ class Play:
             answer = orjson.loads(await session.play(episode, turn, line["action"]))
             if play_story.digest_of(answer["observation"]) != line["observation"]:
                 return False
+            if turn % play_story.BREATH_TURNS == 0:
+                await asyncio.sleep(0)
         return True
 
     async def next(self, call: Call, tenant: Tenant) -> Answer:

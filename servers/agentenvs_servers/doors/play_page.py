@@ -24,6 +24,9 @@ TURNS = 20
 MOST_HISTORY = 100
 """Texts that the arrow key brings back."""
 
+_MOST_ASKED = 200
+"""Fields of an address."""
+
 _FEW_TOOLS = 3
 """Tools whose forms stand open."""
 
@@ -81,9 +84,12 @@ class View(NamedTuple):
 
 
 def query(call: Call) -> dict[str, str]:
-    """Return what stands behind the question mark of an address."""
+    """Return what stands behind the question mark of an address; nothing where that makes no sense."""
     text = call.scope.get("query_string", b"").decode("latin-1")
-    return dict(parse_qsl(text, keep_blank_values=True, max_num_fields=100, errors="replace"))
+    try:
+        return dict(parse_qsl(text, keep_blank_values=True, max_num_fields=_MOST_ASKED, errors="replace"))
+    except ValueError:
+        return {}
 
 
 def view_of(story: Story, asked: Mapping[str, str]) -> View:
