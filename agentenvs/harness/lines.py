@@ -29,7 +29,7 @@ def read_lines(path: Path) -> list[Line]:
     found = []
     for place, line in enumerate(path.read_bytes().splitlines(), start=1):  # of text, it would split at U+2028 as well
         try:
-            found.append(_read(line))
+            found.append(read_line(line))
         except (ValueError, RecursionError) as error:
             raise ValueError(f"line {place}: {error}") from error
     return sorted(found, key=lambda line: line.summary.number)
@@ -42,7 +42,13 @@ def _no_number(name: str) -> NoReturn:
 _decode = json.JSONDecoder(parse_constant=_no_number).decode
 
 
-def _read(line: bytes) -> Line:
+def read_line(line: bytes) -> Line:
+    """Return one line of ``episodes.jsonl``.
+
+    Raises:
+        ValueError: It is no JSON, lacks a field or has one of another kind; the message names both.
+        RecursionError: It is nested too deeply.
+    """
     form = _decode(line.decode())
     if type(form) is not dict:
         raise ValueError("it is no object")

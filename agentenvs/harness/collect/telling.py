@@ -70,24 +70,31 @@ class Told:
     """Digest of the scenario, the states and the actions."""
 
 
-class _Watched:
-    """An environment that keeps what it shows."""
+class Watched:
+    """An environment that keeps what it shows.
+
+    Args:
+        env: The environment.
+    """
 
     def __init__(self, env: Environment) -> None:
         self._env = env
         self.seen: list[Observation] = []
+        """What was seen first, and after each turn."""
         self.instruction = ""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._env, name)
 
     def reset(self, *arguments: Any, **more: Any) -> Observation:
+        """Begin an episode, and keep what is seen first and the task sentence."""
         first = self._env.reset(*arguments, **more)
         self.instruction = self._env.task().instruction
         self.seen = [first]
         return first
 
     def step(self, *arguments: Any, **more: Any) -> Any:
+        """Play a turn, and keep what is seen."""
         result = self._env.step(*arguments, **more)
         self.seen.append(result.observation)
         return result
@@ -106,17 +113,11 @@ def tell(record: Record, protocol: Protocol, words: Words | None, **machine: Any
         Dropped: It cannot be told, and why.
         UserError: Some subclass: its environment is not to be had here.
     """
-    watched = _Watched(env_for(record, **machine))
-    try:
-        report = replay(record, cast("Environment", watched))
-    except RecordError as error:
-        raise Dropped("not_replayed", error.what) from error
-    if not report.equal or record.footer is None:
-        raise Dropped("not_replayed", str(report.divergence or "the record has no end"))
+    watched = watch(record, **machine)
     spec, turns = watched.spec, record.turns
     if words is None:
-        tools = all(_is_for_tools(turn["action"], spec) for turn in turns)
-        said = [_say(turn["action"], spec, protocol, tools, number) for number, turn in enumerate(turns, start=1)]
+        tools = all(is_for_tools(turn["action"], spec) for turn in turns)
+        said = [say(turn["action"], spec, protocol, tools, number) for number, turn in enumerate(turns, start=1)]
         prompts = None
     else:
         tools = words.tools
@@ -130,8 +131,29 @@ def tell(record: Record, protocol: Protocol, words: Words | None, **machine: Any
     return Told(messages[: last + 1], spans, tools, path)
 
 
+def watch(record: Record, **machine: Any) -> Watched:
+    """Play a record again, watched.
+
+    Args:
+        record: Of an ended episode.
+        **machine: As for :func:`tell`.
+
+    Raises:
+        Dropped: It leads elsewhere.
+        UserError: Some subclass: its environment is not to be had here.
+    """
+    watched = Watched(env_for(record, **machine))
+    try:
+        report = replay(record, cast("Environment", watched))
+    except RecordError as error:
+        raise Dropped("not_replayed", error.what) from error
+    if not report.equal or record.footer is None:
+        raise Dropped("not_replayed", str(report.divergence or "the record has no end"))
+    return watched
+
+
 def _talk(
-    watched: _Watched, protocol: Protocol, said: Sequence[Said], tools: bool, prompts: Sequence[str] | None
+    watched: Watched, protocol: Protocol, said: Sequence[Said], tools: bool, prompts: Sequence[str] | None
 ) -> tuple[Conversation, list[Span]]:
     """Tell turn by turn, and note which parts are the player's own."""
     before = show(protocol, watched.seen[0], first=True)
@@ -141,20 +163,21 @@ def _talk(
         messages = talk.prompt(before).messages
         if prompts is not None and digest(messages) != prompts[number]:
             raise Dropped("other_prompt", f"turn {number + 1}")
-        spans += _spans(len(messages), one)
+        spans += own_spans(len(messages), one.message)
         now = show(protocol, watched.seen[number + 1], first=False)
         talk.add(before, one, now.seen, answers_to(one, now))
         before = now
     return talk, spans
 
 
-def _spans(place: int, said: Said) -> list[Span]:
-    content, calls = said.message["content"], said.message.get("tool_calls") or []
+def own_spans(place: int, said: Mapping[str, JSON]) -> list[Span]:
+    """Return what is the player's own of its message, the place-th of a conversation."""
+    content, calls = said["content"], said.get("tool_calls") or []
     found = [Span(place, "content", 0, len(content))] if content else []
     return [*found, Span(place, "tool_calls", 0, len(calls))] if calls else found
 
 
-def _is_for_tools(form: JSON, spec: EnvSpec) -> bool:
+def is_for_tools(form: JSON, spec: EnvSpec) -> bool:
     """Return whether an action can be said by calling functions."""
     action = parse_action(form)
     if not spec.tools or "tool" not in spec.accepts:
@@ -162,8 +185,19 @@ def _is_for_tools(form: JSON, spec: EnvSpec) -> bool:
     return isinstance(action, ToolCall | Calls | End | Message)
 
 
-def _say(form: JSON, spec: EnvSpec, protocol: Protocol, tools: bool, number: int) -> Said:
-    """Return the reply that is read as an action."""
+def say(form: JSON, spec: EnvSpec, protocol: Protocol, tools: bool, number: int) -> Said:
+    """Return the reply that is read as an action.
+
+    Args:
+        form: The action, as a record has it.
+        spec: Its environment.
+        protocol: In whose words it is said.
+        tools: By calling functions, or in a line of text.
+        number: Of the turn, for the ids of calls.
+
+    Raises:
+        Dropped: There is none.
+    """
     reply = _reply(form, spec, tools)
     reading = read_tools(reply, spec, number) if tools else read_text(reply, protocol, spec, ())
     if reading.failure is not None or to_json(parse_action(reading.action)) != form:
