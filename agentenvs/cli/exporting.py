@@ -38,9 +38,7 @@ def export(
     verify: Annotated[
         bool, typer.Option("--verify", help="Play every record again first, and tell what it shows.")
     ] = False,
-    option: Annotated[
-        list[str], typer.Option("--option", "-o", help="With --verify: an option of the machine, name=value.")
-    ] = [],  # noqa: B006 - typer reads the default
+    env: arguments.World = None,
     data: arguments.Data = None,
     as_json: arguments.Json = False,
     quiet: arguments.Quiet = False,
@@ -51,36 +49,34 @@ def export(
     Exit code 1 where --verify was asked for and an episode does not play again as its record says.
     """
     from agentenvs.adapters.exports import writing
+    from agentenvs.core import targets
 
     if to not in writing.FORMATS:
         raise ConfigError(f"there is no format {to!r}", fix=f"one of {', '.join(writing.FORMATS)}")
     if only not in (None, "won"):
         raise ConfigError(f"--only {only!r} means nothing here", fix="--only won")
-    machine = _machine(runs, option, data, verify)
-    with console.progress("export", "verified") as progress, console.files():
+    if env is not None:
+        targets.spec_of(env)
+    machine = _machine(runs, data, verify)
+    with console.progress("export", "won") as progress, console.files():
         came = writing.export(runs, to, out, only_won=only == "won", verify=verify, machine=machine, progress=progress)
     _tell(came, out, verify, as_json)
     raise typer.Exit(console.FAILED if came.unverified else console.OK)
 
 
-def _machine(runs: list[Path], option: list[str], data: str | None, verify: bool) -> dict[str, Any]:
+def _machine(runs: list[Path], data: str | None, verify: bool) -> dict[str, Any]:
     """Return the options of the machine that a record is played again with."""
-    if not option and data is None:
+    if data is None:
         return {}
     if not verify:
-        raise ConfigError("options have no effect here", why="nothing is played again", fix="give --verify as well")
+        raise ConfigError("--data has no effect here", why="nothing is played again", fix="give --verify as well")
+    from agentenvs.core import registry
     from agentenvs.harness.manifest import read_manifest
-    from agentenvs.harness.stage import Stage
 
-    envs = {read_manifest(run / "manifest.json").envs[0].env_id for run in runs}
-    if len(envs) > 1:
-        raise ConfigError("the runs are of several environments", fix="export each by itself, with its options")
-    stage = Stage(envs.pop(), None)
-    given = making.with_data(stage.spec, making.parse_options(option, stage.spec), data)
-    names = stage.machine_options(given)
-    if public := sorted(set(given) - set(names)):
-        raise ConfigError(f"the option {public[0]!r} stands in the records", fix="leave it out")
-    return {name: given[name] for name in names}
+    envs = {entry.env_id for run in runs for entry in read_manifest(run / "manifest.json").envs}
+    if len(envs) != 1:
+        raise ConfigError("the runs are of several environments", fix="export each by itself, with its --data")
+    return making.with_data(registry.spec(envs.pop()), {}, data)
 
 
 def _tell(came: Exported, out: Path, verify: bool, as_json: bool) -> None:

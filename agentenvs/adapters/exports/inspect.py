@@ -127,17 +127,16 @@ def sample(story: Story) -> dict[str, JSON]:
 def summary(form: Mapping[str, Any]) -> dict[str, JSON]:
     """Return the summary of a sample: what listings read."""
     scores = {
-        name: present({"value": score["value"], "explanation": _short(score.get("explanation"))})
+        name: present({**score, "explanation": _short(score.get("explanation")), "metadata": _thin(score["metadata"])})
         for name, score in form["scores"].items()
     }
-    metadata = {name: value for name, value in form["metadata"].items() if len(spelled(value)) < MAX_SUMMARY}
     return present(
         {
             "id": form["id"],
             "epoch": form["epoch"],
             "input": _short(form["input"]),
             "target": "",
-            "metadata": metadata,
+            "metadata": _thin(form["metadata"]),
             "scores": scores,
             "model_usage": form["model_usage"],
             "role_usage": {},
@@ -435,6 +434,10 @@ def _clock(moment: int) -> str:
 
 def _short(text: str | None) -> str | None:
     return text if text is None or len(text) <= MAX_SUMMARY else f"{text[: MAX_SUMMARY - 3]}..."
+
+
+def _thin(form: Mapping[str, JSON]) -> dict[str, JSON]:
+    return {name: value for name, value in form.items() if len(spelled(value)) < MAX_SUMMARY}
 
 
 def _plain(name: str) -> str:

@@ -245,5 +245,5 @@ def _value(value: JSON) -> dict[str, JSON]:
     if isinstance(value, str):
         return {"stringValue": value}
     if isinstance(value, list):
-        return {"arrayValue": {"values": [_value(one) for one in value]}}
+        return {"arrayValue": {"values": [_value(one) for one in value]} if value else {}}
     return {"stringValue": spelled(value)}

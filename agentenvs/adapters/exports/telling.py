@@ -275,8 +275,8 @@ def _opened(protocol: Protocol, spec: EnvSpec, instruction: str, first: Shown, t
 
 def _seen(watched: Watched | None, sidecar: Mapping[str, Any] | None, record: Record) -> list[Observation]:
     """Return what was seen first and after each turn."""
-    if watched is not None:
-        return watched.seen
+    if watched is not None and len(watched.seen) > len(record.turns):
+        return watched.seen[: len(record.turns) + 1]
     kept = _texts(sidecar)
     texts = [*kept, *[NOT_KEPT] * (len(record.turns) + 1 - len(kept))][: len(record.turns) + 1]
     return [Observation((TextBlock(text),)) for text in texts]

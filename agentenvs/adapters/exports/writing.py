@@ -34,7 +34,7 @@ Format = Literal["inspect", "sft", "atif", "otel"]
 FORMATS: tuple[Format, ...] = ("inspect", "sft", "atif", "otel")
 
 Progress = Callable[[int, int, int], None]
-"""Called with episodes written, in all, and how many of them were proved by playing them again."""
+"""Called with episodes written, in all, and how many of those written were won."""
 
 
 @dataclass(slots=True)
@@ -43,6 +43,7 @@ class Exported:
 
     files: int = 0
     episodes: int = 0
+    won: int = 0
     verified: int = 0
     not_verified: dict[str, str] = field(default_factory=dict)
     """Why, by episode: ``<run>/<number>``; the first thousand."""
@@ -54,6 +55,7 @@ class Exported:
         return {
             "files": self.files,
             "episodes": self.episodes,
+            "won": self.won,
             "endings": dict(sorted(self.endings.items())),
             "verified": self.verified,
             "unverified": self.unverified,
@@ -107,7 +109,7 @@ def export(
                     sink.add(story)
                     _count(came, story)
                     if progress is not None:
-                        progress(came.episodes, total, came.verified)
+                        progress(came.episodes, total, came.won)
             came.files += to == "inspect"
     came.files = {"inspect": came.files, "atif": came.episodes}.get(to, 1)
     return came
@@ -124,6 +126,7 @@ def _stories(run: Source, verify: bool, machine: Mapping[str, Any]) -> Iterator[
 
 def _count(came: Exported, story: Story) -> None:
     came.episodes += 1
+    came.won += bool(story.line["success"])
     came.endings[story.line["ending"]] += 1
     if story.verified:
         came.verified += 1
