@@ -24,6 +24,7 @@ VERBS = (
     "compare",
     "report",
     "collect",
+    "export",
     "replay",
     "rescore",
     "calibrate",
