@@ -33,7 +33,7 @@ smollm2      AGENTENVS_PEER_SMOLLM2      torch==2.13.0 transformers==5.24.0 acce
 ray          AGENTENVS_PEER_RAY          -e . ray==2.60.0
 verl         AGENTENVS_PEER_VERL         -e . torch==2.13.0 verl==0.9.1 faiss-cpu sentence-transformers openai cachetools
 atif         AGENTENVS_PEER_ATIF         python3.12 pydantic==2.14.4 -- harbor==0.26.0
-otlp         AGENTENVS_PEER_OTLP         opentelemetry-proto==1.45.2 opentelemetry-proto-json==0.66b1
+otlp         AGENTENVS_PEER_OTLP         opentelemetry-proto==1.45.2 opentelemetry-proto-json==0.66b1 typing_extensions
 nemo-gym     AGENTENVS_PEER_NEMO_GYM     python3.12 -e . nemo-gym==0.4.0
 '
 

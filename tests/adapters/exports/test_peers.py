@@ -70,10 +70,7 @@ def test_inspect_reads_its_logs(tmp_path: Path, folders: list[Path], kind: str) 
 def test_inspects_commands_take_them(tmp_path: Path, folders: list[Path]) -> None:
     python = peer("AGENTENVS_PEER_INSPECT", "inspect-ai")
     writing.export(folders[-3:], "inspect", tmp_path / "logs")
-    assert (
-        _read("read_inspect.py", "AGENTENVS_PEER_INSPECT", "", Path("--listed"), tmp_path / "logs", cwd=tmp_path) == 3
-    )
-    log = next((tmp_path / "logs").glob("*_counter-*.eval"), None) or next((tmp_path / "logs").glob("*.eval"))
+    log = next((tmp_path / "logs").glob("*.eval"))
     inspect = python.parent / "inspect"
     dumped = json.loads(started(inspect, "log", "dump", log, cwd=tmp_path, PYTHONPATH=""))
     assert dumped["version"] == 2
