@@ -198,6 +198,8 @@ class Session:
     ) -> Dialogue[Observation]:
         """Begin an episode; a running one is abandoned.
 
+        Of a sealed split the server gives out the scenarios: the index of ``ref`` says nothing then.
+
         Raises:
             SplitError: No such scenario; the running episode goes on.
             ContractError: The environment failed at the beginning.
@@ -205,17 +207,18 @@ class Session:
         found = self.described
         ref = ref or TaskRef(found.spec.default_split, 0)
         check_ref(found.spec, found.splits, ref)
+        sealed = found.splits[ref.split].sealed
         number = "seed" if found.splits[ref.split].size is None else "index"
         body: dict[str, JSON] = {
             "key": str(uuid.uuid4()),
-            "task": {"split": ref.split, number: ref.index},
+            "task": {"split": ref.split} if sealed else {"split": ref.split, number: ref.index},
             "player": {"privileged": privileged, "library": library},
         }
-        answer = yield from self._reset(body)
+        answer = yield from self._reset(body, alone=sealed)
         if problem_code(answer) == "environment_failed":
             self._over = True  # what ran was ended before the world failed to begin anew
         begins = read(answer, self.host, begun)
-        if begins.task.ref != ref:
+        if begins.task.ref != ref and not (sealed and begins.task.ref.split == ref.split):
             raise ServiceError(f"{self.host} plays {begins.task.ref}, not {ref}", fix="report it to its operator")
         self._begun, self._kept = begins, self._place
         self.turn, self.observation, self.last_trace = 0, begins.observation, None
@@ -368,8 +371,16 @@ class Session:
             raise EpisodeNotStarted(f"{self.env} has no session at {self.host}", fix="call reset() first")
         return self._kept.call(method, path, op, None, **fields)
 
-    def _reset(self, body: dict[str, JSON]) -> Dialogue[Answer]:
-        """Begin an episode in the open session, or in a new one where there is none that takes it."""
+    def _reset(self, body: dict[str, JSON], *, alone: bool) -> Dialogue[Answer]:
+        """Begin an episode in the open session, or in a new one where there is none that takes it.
+
+        Args:
+            body: What is asked for.
+            alone: Whether it must be the only one of its session, as a sealed one is.
+        """
+        if self._place is not None and self._begun is not None and (alone or self._plays_sealed(self._begun)):
+            yield self._place.call("DELETE", "", "close")
+            self._place = self._begun = None
         if self._place is not None and self._begun is not None:
             ends = dump({**body, "ends": self._begun.episode})
             answer = yield self._place.call("POST", "/reset", "reset", ends)
@@ -384,6 +395,10 @@ class Session:
         answer = yield Call("POST", SESSIONS, form, op="create")
         self._place = read(answer, self.host, lambda form: _Place(form["session"]))
         return answer
+
+    def _plays_sealed(self, begins: Begun) -> bool:
+        split = self.described.splits.get(begins.task.ref.split)
+        return split is not None and split.sealed
 
     def _turn(self, form: JSON) -> Call:
         body = {"episode": self.begun.episode, "turn": self.turn + 1, "action": form}

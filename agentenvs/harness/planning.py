@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from agentenvs.client.remote import same_release
 from agentenvs.core.canon import JSON
-from agentenvs.core.errors import ConfigError, OptionError
+from agentenvs.core.errors import ConfigError, OptionError, PolicyError
 from agentenvs.core.playable import Playable
 from agentenvs.core.policy import Policy, Privileged
 from agentenvs.core.spec import EnvSpec, SplitSpec
@@ -100,6 +100,11 @@ class Plan:
     budgets: dict[str, int]
 
     @property
+    def given_out(self) -> bool:
+        """Whether a server decides which scenario comes next, each once: ``indices`` only count them then."""
+        return self.split.sealed and self.stage.url is not None
+
+    @property
     def spec(self) -> EnvSpec:
         """What the environment says of itself."""
         return self.stage.spec
@@ -121,6 +126,8 @@ def plan(config: RunConfig) -> Plan:
     env = stage.make(config.options)
     try:
         split = _split(env, config.split or spec.eval_split or spec.default_split)
+        if split.sealed and config.url is not None:
+            _check_sealed(config, stage)
         indices = _indices(config, split)
         for index in (indices[0], indices[-1]):
             env.check_ref(TaskRef(split.name, index))
@@ -159,15 +166,42 @@ def _check(config: RunConfig) -> None:
         raise ConfigError("a stream starts where its order says", fix="leave out --start")
 
 
+def _check_sealed(config: RunConfig, stage: Stage) -> None:
+    """Refuse what the server decides of a sealed split: which scenario comes next, once, and with what options.
+
+    Raises:
+        ConfigError: The run asks for it.
+    """
+    asked = {
+        "--start": config.start != 0,
+        "--trials": config.trials != 1,
+        "--stream": config.order is not None and config.order != tuple(range(len(config.order))),
+        "-o": bool(set(config.options) - set(stage.machine_options(config.options))),
+    }
+    if wrong := [flag for flag, given in asked.items() if given]:
+        raise ConfigError(
+            f"{wrong[0]} has no place on a sealed split",
+            why="its server gives out the scenarios, each once, with its own options",
+            fix="leave it out",
+        )
+
+
 def check_player(config: RunConfig, planned: Plan, policy: Policy) -> None:
     """Refuse what does not go with a player behind a wire.
 
     Raises:
+        PolicyError: It must be shown the scenario, and that is sealed.
         UnknownEnvError: It must be shown the scenario, and the environment is not installed here.
         OptionError: It need not, and there are options for the world here.
     """
     if config.url is None:
         return
+    if planned.given_out and isinstance(policy, Privileged):
+        raise PolicyError(
+            f"{config.policy!r} cannot play a sealed split on a server",
+            why="it must be shown the scenario, which is shown to nobody",
+            fix="play another split, or where the secret is: without --url",
+        )
     if isinstance(policy, Privileged):
         same_release(planned.spec)
     elif machine := planned.stage.machine_options(config.options):

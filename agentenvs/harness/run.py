@@ -151,9 +151,16 @@ class _Ready:
 def _ready(config: RunConfig, before: PlanFile | None = None) -> _Ready:
     check_cluster(config)
     planned = plan(config)
+    if before is not None and planned.given_out:
+        raise ConfigError(
+            "a run on a sealed split cannot go on",
+            why="its server gave each scenario out once: those that were in flight are spent",
+            fix="what ended stands in its folder; `agentenvs report` reads it",
+        )
     # A policy that cannot be made is the user's mistake, to be told before the first episode and not once in each.
     policies = [planned.factory() for _ in range(planned.workers(config))]
-    if wanted := wanted_options(policies[0], planned.spec):
+    wanted = wanted_options(policies[0], planned.spec)
+    if wanted and not planned.given_out:  # a sealed scenario is shown to everybody as its server shows it
         config = replace(config, options={**wanted, **config.options})
         planned = plan(config)
     check_player(config, planned, policies[0])

@@ -35,6 +35,7 @@ OPEN = (*SESSION, "closed", "expired")
 BODY = ("bad_json", "request_slow", "body_too_large", "media_type", "invalid_request")
 SEALED = ("sealed_closed", "sealed_rule", "split_exhausted")
 ROOM = ("journal_unavailable", "quota_reached", "too_many_creates", "at_capacity", "draining")
+TICKET = ("ticket_unknown", "sealed_closed", "env_unknown", *KEPT)
 TURN = ("turn_past", "turn_conflict", "turn_ahead", "episode_ended", "action_too_large", "environment_failed")
 
 SessionPath = Annotated[str, Path(description="The session, as its create answered it.")]
@@ -72,6 +73,7 @@ def make_app(
         _add_sessions(app, handlers)
         _add_episodes(app, handlers)
         _add_agent(app, handlers)
+        _add_tickets(app, handlers)
     app.openapi = lambda: document(app)  # type: ignore[method-assign]
     return Front(app, handlers, native=native)
 
@@ -329,3 +331,51 @@ def _add_agent(app: FastAPI, handlers: Handlers) -> None:
     async def agent_step(request: Request) -> Response:
         """Play a turn of the key's episode; the same promises as the session's step."""
         return await sent(handlers.agent_step(_headers(request), request.receive))
+
+
+def _add_tickets(app: FastAPI, handlers: Handlers) -> None:
+    sent = _sending(handlers)
+    made = ("too_many_creates", "at_capacity", "quota_reached", "draining", "environment_failed", "task_unknown")
+
+    @app.get("/v1/tickets", tags=["tickets"], **answers(wire.TicketReply, *TICKET, *made))
+    async def ticket(request: Request) -> Response:
+        """How a ticket stands: its scenarios, its time, and the environment it plays."""
+        return await sent(handlers.ticket(_headers(request)))
+
+    @app.post(
+        "/v1/tickets/next",
+        tags=["tickets"],
+        **answers(wire.NextReply, *TICKET, *made, "ticket_used", "ticket_expired"),
+    )
+    async def ticket_next(request: Request) -> Response:
+        """Open the next sealed scenario of a ticket, or give again the one that runs; the answer has its agent key."""
+        return await sent(handlers.ticket_next(_headers(request)))
+
+    @app.post(
+        "/v1/tickets/end",
+        tags=["tickets"],
+        **takes(wire.TicketEndBody),
+        **answers(wire.TicketReply, *TICKET, *BODY, *made, "episode_unknown"),
+    )
+    async def ticket_end(request: Request) -> Response:
+        """Give up an episode of a ticket: it counts 0."""
+        return await sent(handlers.ticket_end(_headers(request), request.receive))
+
+    @app.get(
+        "/v1/tickets/record",
+        tags=["tickets"],
+        **answers(
+            "application/jsonl",
+            *TICKET,
+            *made,
+            "episode_unknown",
+            "episode_running",
+            "session_unknown",
+            "invalid_request",
+        ),
+    )
+    async def ticket_record(
+        request: Request, episode: Annotated[str, Query(max_length=200, description="One that has ended.")]
+    ) -> Response:
+        """The redacted record of an ended episode of a ticket, as JSON Lines."""
+        return await sent(handlers.ticket_record(_headers(request), episode))

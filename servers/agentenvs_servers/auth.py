@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from agentenvs.core.errors import ConfigError
 from agentenvs_servers.keyring import ANYBODY, Keyring, Tenant
-from agentenvs_servers.names import is_agent_key
+from agentenvs_servers.names import is_agent_key, is_ticket
 from agentenvs_servers.problems import ProblemError
 from agentenvs_servers.requests import current
 from agentenvs_servers.settings import Settings
@@ -23,12 +23,14 @@ def control(headers: Mapping[bytes, bytes], keyring: Keyring) -> Tenant:
     """Return the tenant that may control sessions.
 
     Raises:
-        ProblemError: ``wrong_scope`` for an agent key or a token for metrics, ``unauthorized`` without a token of this
-            server.
+        ProblemError: ``wrong_scope`` for an agent key, a ticket or a token for metrics, ``unauthorized`` without a
+            token of this server.
     """
     token = bearer(headers)
     if token is not None and is_agent_key(token):
         raise ProblemError("wrong_scope", "an agent key may not control sessions")
+    if token is not None and is_ticket(token):
+        raise ProblemError("wrong_scope", "a ticket may not control sessions", fix="POST /v1/tickets/next")
     if not keyring.asks:
         return ANYBODY
     tenant = _known(token, keyring)

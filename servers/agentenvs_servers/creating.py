@@ -145,6 +145,27 @@ class Creates:
             address,
         )
 
+    async def draw(self, tenant: Tenant, key: str, world: World, ref: TaskRef, absolute: int) -> bytes:
+        """Make the session of a sealed scenario that a ticket opens, and return the answer; see :meth:`create`.
+
+        Args:
+            tenant: The ticket's.
+            key: Which scenario of it.
+            world: Of which environment.
+            ref: The scenario.
+            absolute: Seconds after which the session expires in any case.
+
+        Raises:
+            ProblemError: As :meth:`create`.
+        """
+        body = CreateBody(env=world.spec.id, key=key, durability="strict")
+
+        async def make(made: list[Made]) -> None:
+            made.append(await self._begun(world, body, ref, tenant.name, sealed=True, absolute=absolute))
+
+        form = spelled({"env": world.spec.id, "ref": ref.to_json()})
+        return await self.once(Order(tenant, key, form, 1, single=True, kept=True, strict=True, make=make), "")
+
     async def once(self, order: Order, address: str) -> bytes:
         """Do an order, or return the answer it had.
 
@@ -360,9 +381,13 @@ class Creates:
         ref = world.ref(task) if split is None else await self._sealed(world, body, split, name)
         return await self._begun(world, body, ref, name[0], sealed=split is not None)
 
-    async def _begun(self, world: World, body: CreateBody, ref: TaskRef, tenant: str, *, sealed: bool) -> Made:
+    async def _begun(
+        self, world: World, body: CreateBody, ref: TaskRef, tenant: str, *, sealed: bool, absolute: int | None = None
+    ) -> Made:
         env = await self._hall.tools.caller.call(world, world.make, body.options)
-        life = Life(self._hall.now(), body.ttl or self._hall.settings.idle_ttl, self._hall.settings.absolute_ttl)
+        settings = self._hall.settings
+        longest = settings.absolute_ttl if absolute is None else min(absolute, settings.absolute_ttl)
+        life = Life(self._hall.now(), body.ttl or settings.idle_ttl, longest)
         secret = self._hall.tools.names.session()
         keeper = None
         if self._hall.journal is not None and self._is_kept(body):

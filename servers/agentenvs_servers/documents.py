@@ -22,6 +22,9 @@ A session plays one episode after another; its name is the right to control it, 
 episode. Every request may be repeated: a turn is played once, a `key` is used once. Errors are problems (RFC 9457)
 with a `code` and a `fix`."""
 
+_KEYED = ("/v1/agent", "/v1/tickets")
+"""Beginnings of the routes that an agent key or a ticket is needed for, whether or not the server asks for tokens."""
+
 _REFERENCE = "#/components/schemas/{model}"
 
 
@@ -75,13 +78,17 @@ def document(app: FastAPI) -> dict[str, Any]:
         _, schemas = models_json_schema([(model, "validation") for model in models], ref_template=_REFERENCE)
         made.setdefault("components", {})["schemas"] = schemas["$defs"]
         made["components"]["securitySchemes"] = {
-            "token": {"type": "http", "scheme": "bearer", "description": "A token of this server, or an agent key."}
+            "token": {
+                "type": "http",
+                "scheme": "bearer",
+                "description": "A token of this server, an agent key, or a ticket.",
+            }
         }
         for path, methods in made["paths"].items():
             for method in methods.values():
                 _without_default_errors(method)
                 if path.startswith("/v1/"):
-                    method["security"] = [{"token": []}] if path.startswith("/v1/agent") else [{}, {"token": []}]
+                    method["security"] = [{"token": []}] if path.startswith(_KEYED) else [{}, {"token": []}]
         app.openapi_schema = made
     return app.openapi_schema
 

@@ -16,7 +16,8 @@ from agentenvs_servers.hall import Hall
 from agentenvs_servers.problems import MEDIA_TYPE, ProblemError
 from agentenvs_servers.readiness import Readiness
 from agentenvs_servers.telling import Teller
-from agentenvs_servers.wire import AgentStepBody, CreateBody, ForkBody, ResetBody, StepBody
+from agentenvs_servers.ticketing import Tickets
+from agentenvs_servers.wire import AgentStepBody, CreateBody, ForkBody, ResetBody, StepBody, TicketEndBody
 
 JSON_TYPE = "application/json"
 RECORD_TYPE = "application/jsonl"
@@ -45,6 +46,7 @@ class Handlers:
         self._settings = hall.settings
         self._readiness = Readiness(hall)
         self._teller = Teller(hall)
+        self._tickets = Tickets(hall)
 
     async def answered(self, work: Awaitable[Answer]) -> Answer:
         """Return the answer of a handler; a problem is one too."""
@@ -161,3 +163,20 @@ class Handlers:
         async with self.hall.using(session) as found:
             body = bodies.parse(AgentStepBody, await bodies.read(receive, headers, self._settings))
             return Answer(200, await found.play(episode, body.turn, body.action, agent=True))
+
+    async def ticket(self, headers: Headers) -> Answer:
+        """Tell how a ticket stands."""
+        return Answer(200, await self._tickets.status(auth.bearer(headers)))
+
+    async def ticket_next(self, headers: Headers) -> Answer:
+        """Give out the scenario that a ticket plays now."""
+        return Answer(200, await self._tickets.next(auth.bearer(headers)))
+
+    async def ticket_end(self, headers: Headers, receive: Receive) -> Answer:
+        """Give up an episode of a ticket."""
+        body = bodies.parse(TicketEndBody, await bodies.read(receive, headers, self._settings))
+        return Answer(200, await self._tickets.end(auth.bearer(headers), body.episode))
+
+    async def ticket_record(self, headers: Headers, episode: str) -> Answer:
+        """Return the redacted record of an episode of a ticket."""
+        return Answer(200, await self._tickets.record(auth.bearer(headers), episode), RECORD_TYPE)

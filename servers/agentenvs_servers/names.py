@@ -1,8 +1,8 @@
-"""The three names: episodes in public, sessions and agent keys in secret.
+"""The names: episodes in public, sessions, agent keys and tickets in secret.
 
 ``episode_id`` names an episode in logs, records and metrics. A session controls; an agent key observes and steps one
 episode. Both begin with the routing token of the worker that made them, so that a proxy can hash on it, and end in 256
-random bits. They are looked up by digest: how long a look-up takes tells nothing about the secrets that exist.
+random bits. A ticket opens sealed scenarios one after another, at any worker. They are looked up by digest: how long a look-up takes tells nothing about the secrets that exist.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import secrets
 
 _SESSION = re.compile(r"[0-9a-f]{8}\.s\.[\w-]{43}")
 _AGENT = re.compile(r"[0-9a-f]{8}\.a\.[\w-]{43}")
+_TICKET = re.compile(r"ticket\.[\w-]{43}")
 
 
 class Names:
@@ -41,3 +42,13 @@ def is_session(name: str) -> bool:
 def is_agent_key(name: str) -> bool:
     """Return whether a name has the form of an agent key."""
     return _AGENT.fullmatch(name) is not None
+
+
+def new_ticket() -> str:
+    """Return a new ticket."""
+    return f"ticket.{secrets.token_urlsafe(32)}"
+
+
+def is_ticket(name: str) -> bool:
+    """Return whether a name has the form of a ticket."""
+    return _TICKET.fullmatch(name) is not None

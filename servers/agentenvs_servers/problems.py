@@ -29,6 +29,7 @@ CATALOGUE: Mapping[str, Kind] = {
     "bad_http": Kind(400, "That is no HTTP request", "send HTTP/1.1"),
     "bad_json": Kind(400, "The body is no JSON", "send one JSON object; NaN and Infinity are not JSON"),
     "unauthorized": Kind(401, "A token is needed", "send it as Authorization: Bearer TOKEN"),
+    "ticket_unknown": Kind(401, "A ticket is needed", "send the one that was issued as Authorization: Bearer TICKET"),
     "wrong_scope": Kind(403, "This key may not do that", "an agent key is for GET /v1/agent and POST /v1/agent/step"),
     "host_foreign": Kind(
         403,
@@ -53,6 +54,7 @@ CATALOGUE: Mapping[str, Kind] = {
     "episode_running": Kind(409, "The episode is still running", "fetch the record once it has ended"),
     "key_conflict": Kind(409, "That key was used for another request", "choose a new key for each new intent"),
     "split_exhausted": Kind(409, "The split has no next scenario", "name a task, or close the session"),
+    "ticket_used": Kind(409, "The ticket is used up", "every scenario of it was opened, each once"),
     "not_begun": Kind(409, "No episode was begun", "reset first; over HTTP send back its X-Session-ID or cookie"),
     "trace_off": Kind(409, "This session keeps no traces", "create it with trace: true"),
     "durability_refused": Kind(409, "Sessions are not kept like that here", "leave durability out"),
@@ -64,6 +66,7 @@ CATALOGUE: Mapping[str, Kind] = {
     "version_changed": Kind(410, "The session was begun under another version", "create another"),
     "closed": Kind(410, "The session is closed", "create another; its records can still be fetched"),
     "expired": Kind(410, "The session has expired", "create another, and ping while it waits"),
+    "ticket_expired": Kind(410, "The time of the ticket is over", "what it did not open counts 0"),
     "body_too_large": Kind(413, "The body is too large", "send less"),
     "action_too_large": Kind(413, "The action is too large", "send a shorter action"),
     "batch_too_long": Kind(413, "The batch is too long", "send it in parts"),

@@ -147,6 +147,12 @@ class AgentStepBody(Wire):
     action: Action
 
 
+class TicketEndBody(Wire):
+    """``POST /v1/tickets/end``."""
+
+    episode: EpisodeId = Field(description="The episode that is given up; it counts 0.")
+
+
 # ---- answers ---------------------------------------------------------------------------------------------------------
 
 
@@ -352,6 +358,35 @@ class EnvReply(Wire):
     options: dict[str, Option] = Field(description="What this server plays with where a client says nothing.")
     budgets: dict[str, int]
     card: dict[str, Any] | None = Field(description="The score card: thresholds and measured players.")
+
+
+class TicketReply(Wire):
+    """``GET /v1/tickets``: how a ticket stands."""
+
+    ticket: str = Field(description="Public name of the ticket.")
+    board: str
+    contestant: str
+    attempt: int = Field(description="Which ticket of this contestant for the same scenarios, from 1.")
+    split: str
+    planned: int = Field(description="How many scenarios it opens, one after another.")
+    opened: int
+    playing: bool = Field(description="Whether the last one that was opened may still be played.")
+    seconds: float = Field(description="Until nothing more is opened.")
+    settled: bool = Field(description="Whether the board has taken what was played.")
+    env: EnvReply
+
+
+class NextReply(Wire):
+    """``POST /v1/tickets/next``: the episode that is to be played now, from where it stands."""
+
+    ticket: str
+    place: int = Field(description="Which scenario of the ticket, from 1.")
+    planned: int
+    agent_key: str = Field(description="Lets its holder observe and step this episode, and nothing else.")
+    episode: EpisodeId
+    task: TaskReply
+    turn: int
+    observation: ObservationReply
 
 
 class EnvLine(Wire):

@@ -34,6 +34,7 @@ from agentenvs_servers.journal.schema import (
     meta,
     playing,
     sessions,
+    tickets,
     turns,
 )
 from agentenvs_servers.journal.soundness import DamagedError, must_be_sound
@@ -475,10 +476,14 @@ def give_up_due(connection: Connection, slack: float, most: int, now: float) -> 
 
 
 def forget(connection: Connection, retention: float, now: float) -> int:
-    """Delete what is over for longer than the retention time, and return how many sessions that were."""
+    """Delete what is over for longer than the retention time, and return how many sessions that were.
+
+    What a ticket has opened stays until it is settled, or a scenario of it could be opened twice.
+    """
+    unsettled = sa.exists().where(tickets.c.settled.is_(None), sessions.c.tenant == "ticket:" + tickets.c.name)
     gone = connection.execute(
         sa.select(sessions.c.id, sessions.c.tenant, sessions.c.create_key)
-        .where(sessions.c.state != "open", sessions.c.over < now - retention)
+        .where(sessions.c.state != "open", sessions.c.over < now - retention, ~unsettled)
         .limit(FORGET_AT_ONCE)
     ).all()
     drop(connection, [row.id for row in gone])

@@ -53,6 +53,27 @@ attempts = Table(
 )
 """Sealed scenarios a tenant has been given, each once, by the key of the create; ``secret`` names the operator's."""
 
+tickets = Table(
+    "tickets",
+    metadata,
+    Column("id", LargeBinary, primary_key=True),
+    Column("name", String(40), nullable=False, unique=True),
+    Column("board", String(80), nullable=False),
+    Column("contestant", String(80), nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("env", String(200), nullable=False),
+    Column("split", String(200), nullable=False),
+    Column("secret", String(64), nullable=False),
+    Column("numbers", Text, nullable=False),
+    Column("opened", Integer, nullable=False),
+    Column("issued", Float, nullable=False),
+    Column("deadline", Float, nullable=False),
+    Column("settled", Float),
+    UniqueConstraint("contestant", "board", "env", "secret", "attempt", name="tickets_by_contestant"),
+)
+"""Who may play which sealed scenarios, once, in this order: ``numbers`` is a JSON list, ``opened`` of them were given
+out. ``id`` is the digest of the ticket. Dates are seconds of the civil clock: a ticket outlives servers."""
+
 creates = Table(
     "creates",
     metadata,
