@@ -57,6 +57,10 @@ _Backend: TypeAlias = Annotated[
 _Address: TypeAlias = Annotated[
     str | None, typer.Option("--address", help="Of the Ray cluster: HOST:PORT, or auto; a new one here otherwise.")
 ]
+_Ticket: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--ticket", envvar="AGENTENVS_TICKET", help="Plays the sealed scenarios of a board; see hosting.md."),
+]
 _FailUnder: TypeAlias = Annotated[
     float | None,
     typer.Option("--fail-under", min=0, max=1, help="Exit 1 where the success rate, from 0 to 1, is lower."),
@@ -93,6 +97,7 @@ def evaluate(
     option: arguments.Option = [],  # noqa: B006 - typer reads the default
     data: arguments.Data = None,
     url: arguments.Url = None,
+    ticket: _Ticket = None,
     out: Annotated[Path | None, typer.Option(help="Run folder; a new one under runs/ otherwise.")] = None,
     resume: resuming.Resume = None,
     retry_errors: resuming.RetryErrors = False,
@@ -119,6 +124,7 @@ def evaluate(
     Exit code 1 where something failed outside the worlds, or below --fail-under; 4 where a budget ended the run.
     """
     from agentenvs.harness import run
+    from agentenvs.harness.planning import served_sealed
     from agentenvs.harness.stage import Stage
 
     budget = resuming.budget(budget_tokens, budget_seconds, budget_dollars)
@@ -126,8 +132,10 @@ def evaluate(
         config = resuming.config(ctx, resume, option, data, url, budget)
     else:
         env, policy = resuming.named(env, policy, retry_errors)
-        stage = Stage(env, url)
+        stage = Stage(env, url, ticket=ticket)
         settings, protocol_options = model_of(stage.spec, policy, model)
+        if protocol_options and served_sealed(stage, split):
+            protocol_options = {}  # a sealed scenario is shown to everybody as its server shows it
         options = {**protocol_options, **making.with_data(stage.spec, making.parse_options(option, stage.spec), data)}
         config = run.RunConfig(
             env=env,
@@ -145,6 +153,7 @@ def evaluate(
             budget=budget,
             settings=settings,
             url=url,
+            ticket=ticket,
         )
     config = replace(config, backend=backend, address=address)
     if dry_run:

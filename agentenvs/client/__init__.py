@@ -3,5 +3,6 @@
 from agentenvs.client.remote import AsyncRemoteEnv, RemoteEnv, connect, in_process
 from agentenvs.client.session import Lease
 from agentenvs.client.settings import ClientSettings
+from agentenvs.client.ticket import TicketEnv
 
-__all__ = ["AsyncRemoteEnv", "ClientSettings", "Lease", "RemoteEnv", "connect", "in_process"]
+__all__ = ["AsyncRemoteEnv", "ClientSettings", "Lease", "RemoteEnv", "TicketEnv", "connect", "in_process"]

@@ -24,6 +24,8 @@ class Call(NamedTuple):
     """What stands in the path over HTTP, as fields of JSON (``"session":"…"``)."""
     route: str = ""
     """Routing token of the session: which of several workers has it in memory."""
+    bearer: str = ""
+    """What is sent instead of the endpoint's token; of requests that are for HTTP only."""
 
     def frame(self, number: int) -> bytes:
         """Return the request as a socket takes it."""

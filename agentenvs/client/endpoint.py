@@ -67,6 +67,8 @@ class Endpoint:
         headers = self._headers if call.body is None else self._with_body
         if call.op == "steps" and call.route:  # of all else the path tells which worker is best asked
             headers = httpx.Headers({**headers, ROUTE_HEADER: call.route})
+        if call.bearer:
+            headers = httpx.Headers({**headers, **_authorization(call.bearer)})
         return httpx.Request(call.method, url, headers=headers, content=call.body, extensions={"timeout": limits})
 
     def proxy(self) -> str | None:

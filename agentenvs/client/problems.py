@@ -40,6 +40,7 @@ _COUNTERPARTS: Mapping[str, type[AgentEnvsError]] = {
 _URL_FIX = "check the URL: it ends where /v1 begins"
 _FIXES: Mapping[str, str] = {
     "route_unknown": _URL_FIX,
+    "ticket_unknown": "give --ticket, or set AGENTENVS_TICKET, to the ticket that the operator issued",
     "unauthorized": "give token=, or set AGENTENVS_TOKEN, to one of the server's tokens",
 }
 

@@ -40,7 +40,7 @@ from agentenvs.core.verdict import ENDINGS, Ending, Verdict
 
 SESSIONS = "/v1/sessions"
 
-_GONE = frozenset({"session_unknown", "closed", "expired"})
+GONE = frozenset({"session_unknown", "closed", "expired"})
 """Problems that say that the session is over."""
 _KEPT_RAW = 1_000
 _ROUTE = re.compile(r"([0-9a-f]{8})\.")
@@ -287,7 +287,7 @@ class Session:
         _ = self.begun
         if self._ended is None:
             answer = yield self._of_episode("GET", "", "status")
-            if problem_code(answer) in _GONE:
+            if problem_code(answer) in GONE:
                 self._over = True
                 yield from self._close("abandoned")
             else:
@@ -385,7 +385,7 @@ class Session:
             ends = dump({**body, "ends": self._begun.episode})
             answer = yield self._place.call("POST", "/reset", "reset", ends)
             code = problem_code(answer)
-            if code not in _GONE and code != "episodes_spent":
+            if code not in GONE and code != "episodes_spent":
                 return answer
             if code == "episodes_spent":
                 yield self._place.call("DELETE", "", "close")
@@ -419,7 +419,7 @@ class Session:
             AgentEnvsError: Always: what the refusal says.
         """
         error, code = refusal(answer, self.host), problem_code(answer)
-        if code in _GONE or code in ("environment_failed", "episode_ended"):
+        if code in GONE or code in ("environment_failed", "episode_ended"):
             self._over = True
             try:
                 yield from self._settle()
@@ -430,7 +430,7 @@ class Session:
     def _settle(self) -> Dialogue[None]:
         """Ask how the episode ended."""
         answer = yield self._of_episode("GET", "", "status")
-        if problem_code(answer) in _GONE:
+        if problem_code(answer) in GONE:
             yield from self._close("abandoned")
             return
         self._ended = read(answer, self.host, self._take_end)
@@ -440,7 +440,7 @@ class Session:
         answer = yield self._of_episode("DELETE", f"?ending={ending}", "close", ending=ending)
         self._place = None
         if problem_code(answer) == "expired":
-            self._ended = found = _end_of((yield from self.record()))
+            self._ended = found = end_of((yield from self.record()))
         else:
             self._ended = found = read(answer, self.host, self._take_end)
         return found
@@ -454,7 +454,7 @@ class Session:
         raise EpisodeEnded(f"the episode of {begins.task.env} has ended{how}", fix="call reset() to begin another")
 
 
-def _end_of(record: bytes) -> Ended:
+def end_of(record: bytes) -> Ended:
     """Return how the episode of a record ended.
 
     Raises:

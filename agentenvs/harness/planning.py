@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from agentenvs.client import TicketEnv
 from agentenvs.client.remote import same_release
+from agentenvs.client.ticket import Standing
 from agentenvs.core.canon import JSON
 from agentenvs.core.errors import ConfigError, OptionError, PolicyError
 from agentenvs.core.playable import Playable
@@ -72,6 +74,8 @@ class RunConfig:
     """The server whose environment is played; that of this process where None."""
     token: str | None = field(default=None, repr=False)
     """What the server asks of its clients; that of ``AGENTENVS_TOKEN`` where None."""
+    ticket: str | None = field(default=None, repr=False)
+    """Opens sealed scenarios of the server, one after another, for whoever has no token."""
     client: ClientSettings | None = None
     """Patience with the server."""
     transport: httpx.BaseTransport | None = field(default=None, repr=False)
@@ -83,7 +87,14 @@ class RunConfig:
         Raises:
             UserError: Some subclass: it cannot be played there.
         """
-        return Stage(self.env, self.url, token=self.token, settings=self.client, transport=self.transport)
+        return Stage(
+            self.env,
+            self.url,
+            token=self.token,
+            settings=self.client,
+            transport=self.transport,
+            ticket=self.ticket,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,10 +136,12 @@ def plan(config: RunConfig) -> Plan:
     spec = stage.spec
     env = stage.make(config.options)
     try:
-        split = _split(env, config.split or spec.eval_split or spec.default_split)
+        split, count = _split(env, config), config.episodes
         if split.sealed and config.url is not None:
             _check_sealed(config, stage)
-        indices = _indices(config, split)
+        if isinstance(env, TicketEnv):
+            count = _of_ticket(env.standing, config)
+        indices = _indices(replace(config, episodes=count), split)
         for index in (indices[0], indices[-1]):
             env.check_ref(TaskRef(split.name, index))
         options, budgets = env.public_options(), env.declared_budgets()
@@ -144,6 +157,8 @@ def _factory(config: RunConfig, spec: EnvSpec) -> PolicyFactory:
 
 
 def _check(config: RunConfig) -> None:
+    if config.ticket is not None and config.concurrency != 1:
+        raise ConfigError("a ticket opens one scenario at a time", fix="leave out --concurrency")
     if config.concurrency < 1:
         raise ConfigError(f"concurrency {config.concurrency} makes no sense", fix="give 1 or more")
     if config.trials < 1:
@@ -186,6 +201,18 @@ def _check_sealed(config: RunConfig, stage: Stage) -> None:
         )
 
 
+def served_sealed(stage: Stage, split: str | None) -> bool:
+    """Return whether a server would give out the scenarios of a run, with its own options."""
+    if stage.url is None or stage.ticket is not None:
+        return stage.ticket is not None
+    env = stage.make({})
+    try:
+        found = env.splits().get(split or env.spec.eval_split or env.spec.default_split)
+        return found is not None and found.sealed
+    finally:
+        env.close()
+
+
 def check_player(config: RunConfig, planned: Plan, policy: Policy) -> None:
     """Refuse what does not go with a player behind a wire.
 
@@ -212,7 +239,27 @@ def check_player(config: RunConfig, planned: Plan, policy: Policy) -> None:
         )
 
 
-def _split(env: Playable, name: str) -> SplitSpec:
+def _of_ticket(standing: Standing, config: RunConfig) -> int:
+    """Return how many scenarios of a ticket are to be played.
+
+    Raises:
+        ConfigError: None is left, or not so many.
+    """
+    if standing.left == 0:
+        why = f"it opened {standing.opened} of {standing.planned} scenarios"
+        raise ConfigError(f"nothing is left of the ticket {standing.ticket}", why=why)
+    if (count := config.episodes or standing.left) > standing.left:
+        raise ConfigError(f"the ticket has {standing.left} scenarios left, not {count}", fix="leave out --episodes")
+    return count
+
+
+def _split(env: Playable, config: RunConfig) -> SplitSpec:
+    spec = env.spec
+    name = config.split or spec.eval_split or spec.default_split
+    if isinstance(env, TicketEnv):
+        name = env.standing.split
+        if config.split not in (None, name):
+            raise ConfigError(f"the ticket is for the split {name!r}", fix="leave out --split")
     env.check_ref(TaskRef(name, 0))
     return env.splits()[name]
 

@@ -61,7 +61,7 @@ WALL_SECONDS = 3600.0
 GRACE_SECONDS = guardian.GRACE_SECONDS + guardian.HUNT_SECONDS + 3.0
 """How long a guardian may take to end a program and its children."""
 
-_SECRETS = ("AGENTENVS_TOKEN", "AGENTENVS_SEALED_SECRET")
+_SECRETS = ("AGENTENVS_TOKEN", "AGENTENVS_TICKET", "AGENTENVS_SEALED_SECRET")
 _KEY = "AGENTENVS_AGENT_KEY"
 _REAL = ("ANTHROPIC_AUTH_TOKEN", "OPENAI_ORG_ID", "OPENAI_PROJECT_ID")
 """What would go with a user's own key, and not with the one of an episode."""

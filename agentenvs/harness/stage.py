@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from agentenvs.core import registry, targets
-from agentenvs.core.errors import UnknownEnvError
+from agentenvs.core.errors import ConfigError, UnknownEnvError
 from agentenvs.core.playable import Playable
 from agentenvs.core.spec import EnvSpec
 
@@ -25,6 +25,7 @@ class Stage:
         token: What the server asks of its clients; that of ``AGENTENVS_TOKEN`` where None.
         settings: Patience with the server.
         transport: What carries the requests instead of a connection.
+        ticket: Opens sealed scenarios of the server, for whoever has no token.
 
     Raises:
         UnknownEnvError: There is no such environment there.
@@ -40,8 +41,12 @@ class Stage:
         token: str | None = None,
         settings: ClientSettings | None = None,
         transport: httpx.BaseTransport | None = None,
+        ticket: str | None = None,
     ) -> None:
+        if ticket is not None and url is None:
+            raise ConfigError("a ticket is of a server, and none is named", fix="give --url URL")
         self.url = url
+        self.ticket = ticket
         self._token = token
         self._settings = settings
         self._transport = transport
@@ -68,8 +73,10 @@ class Stage:
         return [option.name for option in self.spec.options if option.secret and option.name in options]
 
     def _remote(self, env: str, url: str, **more: Any) -> RemoteEnv:
-        from agentenvs.client import RemoteEnv
+        from agentenvs.client import RemoteEnv, TicketEnv
 
+        if self.ticket is not None:
+            return TicketEnv(self.ticket, url, settings=self._settings, transport=self._transport)
         return RemoteEnv(env, url, token=self._token, settings=self._settings, transport=self._transport, **more)
 
     def _served(self, env: str, url: str) -> EnvSpec:
@@ -79,6 +86,8 @@ class Stage:
         if targets.is_source(env):
             env = targets.spec_of(env).id
         with self._remote(env, url) as found:
+            if env not in (found.spec.id, found.spec.slug):
+                raise UnknownEnvError(f"the ticket is for {found.spec.id}, not for {env}", fix="name that one")
             try:
                 return same_release(found.spec)
             except UnknownEnvError:

@@ -1,8 +1,9 @@
-"""The names: episodes in public, sessions, agent keys and tickets in secret.
+"""The names: episodes in public; sessions, agent keys and tickets in secret.
 
 ``episode_id`` names an episode in logs, records and metrics. A session controls; an agent key observes and steps one
 episode. Both begin with the routing token of the worker that made them, so that a proxy can hash on it, and end in 256
-random bits. A ticket opens sealed scenarios one after another, at any worker. They are looked up by digest: how long a look-up takes tells nothing about the secrets that exist.
+random bits. A ticket opens sealed scenarios one after another, at any worker. They are looked up by digest: how long a
+look-up takes tells nothing about the secrets that exist.
 """
 
 from __future__ import annotations
