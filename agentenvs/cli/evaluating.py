@@ -162,7 +162,7 @@ def evaluate(
     play = run.evaluate if resume is None else partial(run.resume, retry_errors=retry_errors)
     result = played(config, play)
     _show(result, lambda command: _ready(command, config, option, data), as_json)
-    raise typer.Exit(_exit_code(result, fail_under))
+    raise typer.Exit(exit_code(result, fail_under))
 
 
 def played(config: RunConfig, play: Callable[..., RunResult]) -> RunResult:
@@ -333,7 +333,8 @@ def _winding_down() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _exit_code(result: RunResult, fail_under: float | None) -> int:
+def exit_code(result: RunResult, fail_under: float | None) -> int:
+    """Return what a command line that played a run exits with."""
     if result.interrupted:
         return console.INTERRUPTED
     if result.manifest.ended_by is not None:

@@ -91,7 +91,7 @@ def serve(
         journal=_journal(place.journal, place.port),
         workers=place.workers,
         without_token=place.without_token,
-        up=lambda url: _tell(names, url, url_file, logged=settings.log_format == "json", played=played),
+        up=lambda url: tell(names, url, url_file, logged=settings.log_format == "json", played=played),
     )
 
 
@@ -105,7 +105,7 @@ def _once(envs: Iterable[str]) -> list[str]:
     return list(found.values())
 
 
-def _tell(envs: list[str], url: str, url_file: Path | None, *, logged: bool, played: bool) -> None:
+def tell(envs: list[str], url: str, url_file: Path | None, *, logged: bool, played: bool = False) -> None:
     """Say that the server answers; in its log where that is for programs to read."""
     if url_file is not None:
         with console.files():
