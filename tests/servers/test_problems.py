@@ -248,9 +248,12 @@ WITH_A_JOURNAL = {
     "journal_unavailable",
     "sealed_rule",
     "session_lost",
+    "ticket_expired",
+    "ticket_unknown",
+    "ticket_used",
     "version_changed",
 }
-"""See test_recovery and test_sealed."""
+"""See test_recovery, test_sealed and test_tickets."""
 
 PROVOKED: dict[str, Callable[[Serve], Awaitable[httpx.Response]]] = {
     code: found for code, found in globals().items() if code in CATALOGUE

@@ -35,6 +35,10 @@ ROUTES = {
     ("post", "/v1/sessions/{session}/ping"),
     ("post", "/v1/steps"),
     ("get", "/v1/agent"),
+    ("get", "/v1/tickets"),
+    ("post", "/v1/tickets/next"),
+    ("post", "/v1/tickets/end"),
+    ("get", "/v1/tickets/record"),
     ("post", "/v1/agent/step"),
 }
 

@@ -6,7 +6,9 @@ is seen.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -15,8 +17,12 @@ import schemathesis
 from hypothesis import HealthCheck, settings
 from schemathesis import Case, GenerationMode
 
+from agentenvs.core.sealed import sealed_secret_id
 from agentenvs_servers import run
 from agentenvs_servers.app import make_app
+from agentenvs_servers.journal import tickets
+from agentenvs_servers.journal.opening import visit
+from agentenvs_servers.journal.tickets import Terms
 from agentenvs_servers.settings import Settings
 from tests.servers.wire import key
 
@@ -26,9 +32,32 @@ schema = schemathesis.openapi.from_dict(make_app(["household"]).app.openapi())  
 
 
 @pytest.fixture(scope="module")
-def url() -> Iterator[str]:
-    with run.background(["household"], Settings(max_sessions=100_000)) as found:
-        yield found
+def journal(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("journal") / "journal.db"
+
+
+@pytest.fixture(scope="module")
+def url(journal: Path) -> Iterator[str]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AGENTENVS_SEALED_SECRET", "5" * 64)
+        with run.background(["household"], Settings(max_sessions=100_000), journal=str(journal)) as found:
+            yield found
+
+
+@pytest.fixture
+def ticket(journal: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> Callable[[], str]:
+    """Return what issues tickets, each to another contestant."""
+    monkeypatch.setenv("AGENTENVS_SEALED_SECRET", "5" * 64)  # every test begins without
+
+    def issue() -> str:
+        terms = Terms("b", key(), "agentenvs/Household-v0", "sealed", sealed_secret_id(), time.time() + 3600.0)
+        opened = visit(str(journal), writes=True)
+        with opened.engine.begin() as connection:
+            made, _ = tickets.issue(connection, terms, lambda _: (0, 1), time.time())
+        opened.engine.dispose()
+        return made
+
+    return issue
 
 
 def _open(url: str) -> dict[str, Any]:
@@ -56,6 +85,19 @@ def _aim_step(body: dict[str, Any], session: dict[str, Any]) -> None:
     """Play the first turn. A schema takes 1.0 for an integer, which the server does not."""
     names = {"session": session["session"], "episode": session["episode"], "turn": 1}
     body.update({name: value for name, value in names.items() if name in body})
+
+
+def _aim_ticket(case: Case, url: str, ticket: str) -> None:
+    """Come with a ticket, and name an episode of it."""
+    path, headers = case.operation.path, {"Authorization": f"Bearer {ticket}"}
+    case.headers.update(headers)
+    if path in ("/v1/tickets/end", "/v1/tickets/record"):
+        episode = httpx.post(f"{url}/v1/tickets/next", headers=headers).json()["episode"]
+        if path == "/v1/tickets/end":
+            case.body["episode"] = episode
+        else:
+            httpx.post(f"{url}/v1/tickets/end", headers=headers, json={"episode": episode})
+            case.query["episode"] = episode
 
 
 def _aim(case: Case, url: str) -> None:
@@ -88,7 +130,12 @@ def answered() -> Iterator[set[int]]:
 
 @schema.parametrize()
 @settings(max_examples=EXAMPLES, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
-def test_every_operation_does_as_documented(case: Case, url: str, answered: set[int]) -> None:
+def test_every_operation_does_as_documented(
+    case: Case, url: str, answered: set[int], ticket: Callable[[], str]
+) -> None:
     if case.meta is not None and case.meta.generation.mode is GenerationMode.POSITIVE:
-        _aim(case, url)
+        if case.operation.path.startswith("/v1/tickets"):
+            _aim_ticket(case, url, ticket())
+        else:
+            _aim(case, url)
     answered.add(case.call_and_validate(base_url=url).status_code)
