@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
-from agentenvs.cli import arguments, console
+from agentenvs.cli import arguments, console, hosting
 from agentenvs.core.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -70,6 +70,7 @@ def add_to(app: typer.Typer) -> None:
     verbs.command("serve", epilog=shown)(serve)
     verbs.command("build", epilog=arguments.examples("leaderboard build --store board --out site"))(build)
     verbs.command("rescore", epilog=arguments.examples("leaderboard rescore BOARD --store board"))(rescore)
+    hosting.add_to(verbs)
     app.add_typer(verbs, name="leaderboard")
 
 

@@ -34,13 +34,6 @@ _Store: TypeAlias = Annotated[
 ]
 
 
-def add_group(app: typer.Typer) -> None:
-    """Add the verbs as a group of their own."""
-    verbs = typer.Typer(help="Boards of results that were computed again.")
-    add_to(verbs)
-    app.add_typer(verbs, name="leaderboard")
-
-
 def add_to(verbs: typer.Typer) -> None:
     """Add the verbs to those of ``leaderboard``."""
     shown = arguments.examples(
@@ -56,6 +49,8 @@ def add_to(verbs: typer.Typer) -> None:
         "leaderboard play --url http://127.0.0.1:8100 --policy exec:'python my_agent.py'",
     )
     verbs.command("play", epilog=shown)(modelling.with_model(play))
+    shown = arguments.examples("leaderboard attest receipt.json --store board --on spring --trust KEY")
+    verbs.command("attest", epilog=shown)(attest)
     shown = arguments.examples(
         "leaderboard reveal host --out revealed.json",
         "leaderboard reveal host --check revealed.json",
@@ -93,8 +88,8 @@ def host(
 
     spec = targets.spec_of(env)
     options = making.with_data(spec, making.parse_options(option, spec), data)
-    sealed = _sealed(env, options, split)
-    wanted = {"board": board, "env": spec.id, "split": sealed.name, "size": sealed.size or 0}
+    sealed, public = _sealed(env, options, split)
+    wanted = {"board": board, "env": spec.id, "split": sealed.name, "size": sealed.size or 0, "options": public}
     epoch = settling.begin(folder, {**wanted, "shared": episodes, "own": own})
     token = os.environ.get(serving.TOKEN_VARIABLE) or secrets.token_urlsafe()
     settings = Settings(
@@ -122,8 +117,8 @@ def host(
         )
 
 
-def _sealed(env: str, options: dict[str, Any], name: str | None) -> SplitSpec:
-    """Return the sealed split that is to be hosted.
+def _sealed(env: str, options: dict[str, Any], name: str | None) -> tuple[SplitSpec, dict[str, Any]]:
+    """Return the sealed split that is to be hosted, and the options that belong to its episodes.
 
     Raises:
         ConfigError: There is none, or several and none was named.
@@ -133,12 +128,13 @@ def _sealed(env: str, options: dict[str, Any], name: str | None) -> SplitSpec:
     made = Stage(env).make(options)
     try:
         found = [split for split in made.splits().values() if split.sealed and name in (None, split.name)]
+        public = made.public_options()
     finally:
         made.close()
     if len(found) != 1:
         known = ", ".join(split.name for split in found) or "none"
         raise ConfigError(f"{env} has not one sealed split to host", why=f"found: {known}", fix="give --split")
-    return found[0]
+    return found[0], public
 
 
 class _Settler(threading.Thread):
@@ -306,6 +302,31 @@ def play(
         typer.echo(f"{standing.ticket}: {won} of {len(result.episodes)} won; {standing.planned} on the ticket")
         typer.echo(f"report: {result.folder / 'report.html'}")
     raise typer.Exit(evaluating.exit_code(result, None))
+
+
+def attest(
+    receipt: Annotated[Path, typer.Argument(help="As its host signed it.")],
+    on: Annotated[str, typer.Option("--on", help="Id of the board.")],
+    store: Annotated[Path, typer.Option("--store", help="Folder of the boards.")] = Path("board"),
+    trust: Annotated[
+        list[str],
+        typer.Option("--trust", help="Public key of a host, as its published.json says; more in STORE/trusted.keys."),
+    ] = [],  # noqa: B006 - typer reads the default
+    as_json: arguments.Json = False,
+    quiet: arguments.Quiet = False,
+    no_color: arguments.NoColor = False,
+) -> None:
+    """Enter a hosted run by its signed receipt, on a board that has not the secret."""
+    from agentenvs.leaderboard import receipts
+    from agentenvs.leaderboard.hosting import attesting
+
+    with console.files():
+        data = receipt.read_bytes()
+    row = attesting.attest(store, data, on, receipts.trusted(*trust))
+    if as_json:
+        console.result({"row": row})
+    else:
+        typer.echo(row)
 
 
 def reveal(

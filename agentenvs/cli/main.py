@@ -24,7 +24,6 @@ from agentenvs.cli import (
     doctoring,
     evaluating,
     exporting,
-    hosting,
     indexing,
     journaling,
     listing,
@@ -80,7 +79,6 @@ _GROUPS = (
 )
 for _verbs in _GROUPS:
     _verbs.add_to(app)
-hosting.add_group(app)
 
 # What is raised for a command line that cannot be parsed; typer has no public name for it.
 _BadSpelling = cast("type[Exception]", typer.BadParameter.__mro__[1])

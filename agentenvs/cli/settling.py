@@ -15,6 +15,7 @@ ticket is marked as settled when all else is written.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -25,7 +26,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from agentenvs.core.canon import canonical_bytes
 from agentenvs.core.errors import ConfigError, DataError
 from agentenvs.core.sealed import sealed_secret
-from agentenvs.leaderboard import receipts
+from agentenvs.leaderboard import receipts, texts
 from agentenvs.leaderboard.hosting import epoch as epochs
 from agentenvs.leaderboard.hosting import panels
 from agentenvs.leaderboard.hosting.judging import Given, Played, judge
@@ -39,6 +40,8 @@ Admit = Callable[[HostedResult], str]
 """Enters what came of a ticket on a board, once, and returns the name of its row."""
 
 JOURNAL = "journal.db"
+
+_ID = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 
 
 class Line(NamedTuple):
@@ -69,11 +72,15 @@ def begin(folder: Path, wanted: Mapping[str, Any]) -> epochs.Epoch:
 
     Args:
         folder: The host's.
-        wanted: What it is to be about: board, env, split, size, shared, own.
+        wanted: What it is to be about: board, env, split, size, options, shared, own.
 
     Raises:
         ConfigError: The folder hosts something else, or the secret is another one, or none.
     """
+    if not _ID.fullmatch(wanted["board"]):
+        raise ConfigError(
+            f"{wanted['board']!r} is no id of a board", fix="lower-case letters, digits, '.', '_' and '-'"
+        )
     if not (folder / epochs.NAME).exists():
         made = epochs.Epoch.begin(**wanted)
         panels.order(sealed_secret(), "", made.shared, made.own, made.size)  # a mistake in it is to be told now
@@ -99,13 +106,15 @@ def issue(folder: Path, contestant: str, seconds: float, *, again: bool = False)
     """Issue a ticket for a host's board, and return it with what is known of it.
 
     Raises:
-        ConfigError: The contestant had one, or a name or time makes no sense.
+        Refused: The name cannot be shown.
+        ConfigError: The contestant had one, or the time makes no sense.
         DataError: The folder hosts nothing.
     """
     from agentenvs_servers.journal import tickets
 
     epoch = epochs.read(folder)
     epoch.must_be_ours()
+    texts.check_name(contestant, "contestant")
     now = time.time()
     terms = tickets.Terms(epoch.board, contestant, epoch.env, epoch.split, epoch.secret, now + seconds)
     order = partial(panels.order, sealed_secret(), shared=epoch.shared, own=epoch.own, size=epoch.size)

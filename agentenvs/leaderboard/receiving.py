@@ -121,7 +121,7 @@ def admit_hosted(board: Path, result: HostedRun, receipt: bytes | None) -> str:
 
 def admit(store: Store, result: HostedRun, receipt: bytes | None) -> str:
     """Like :func:`admit_hosted`, in an opened store."""
-    row = f"ticket-{digest([result.board, result.ticket])[:40]}"
+    row = row_of(result.board, result.ticket)
     if store.has(result.board, row):
         return row
     made = _board(result)
@@ -148,6 +148,11 @@ def admit(store: Store, result: HostedRun, receipt: bytes | None) -> str:
     store.insert(result.board, there, Entry(row, "contestant", tier, named, counted, detail=detail))
     store.rank_soon(result.board)
     return row
+
+
+def row_of(board: str, ticket: str) -> str:
+    """Return the id of a ticket's row."""
+    return f"ticket-{digest([board, ticket])[:40]}"
 
 
 def _use(store: Store, result: HostedRun, receipt: bytes | None, row: str) -> None:

@@ -48,7 +48,10 @@ VERBS = (
 )
 GROUPS = {
     "journal": ("ls", "export", "prune"),
-    "leaderboard": ("create", "ls", "pack", "verify", "submit", "serve", "build", "rescore"),
+    "leaderboard": (
+        *("create", "ls", "pack", "verify", "submit", "serve", "build", "rescore"),
+        *("host", "ticket", "tickets", "settle", "play", "attest", "reveal"),
+    ),
     "runs": ("index", "ls", "show", "export", "rm", "frontier"),
     "view": ("open", "export"),
 }
@@ -57,7 +60,10 @@ COMMANDS = (
     *(f"{group} {verb}" for group, verbs in GROUPS.items() for verb in verbs),
     "train credit-audit",
 )
-WITHOUT_JSON = ("serve", "logs", "journal export", "leaderboard serve", "view open")
+WITHOUT_JSON = (
+    *("serve", "logs", "journal export", "view open"),
+    *("leaderboard serve", "leaderboard host", "leaderboard reveal"),
+)
 """A server tells no result, a log is text; an export is JSON itself."""
 
 

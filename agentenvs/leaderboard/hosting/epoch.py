@@ -36,6 +36,8 @@ class Epoch:
     split: str
     size: int
     """Scenarios of the sealed split."""
+    options: Mapping[str, JSON]
+    """Of the episodes, those that belong to the machine left out."""
     shared: int
     """Scenarios that all contestants have in common."""
     own: int
@@ -47,7 +49,9 @@ class Epoch:
     commitment: str
 
     @classmethod
-    def begin(cls, board: str, env: str, split: str, size: int, shared: int, own: int) -> Epoch:
+    def begin(
+        cls, board: str, env: str, split: str, size: int, options: Mapping[str, JSON], shared: int, own: int
+    ) -> Epoch:
         """Begin an epoch under the secret of the environment's variables.
 
         Raises:
@@ -55,7 +59,7 @@ class Epoch:
         """
         salt = secrets.token_bytes(SALT_BYTES)
         made = commitment(sealed_secret(), salt)
-        return cls(board, env, split, size, shared, own, sealed_secret_id(), salt.hex(), made)
+        return cls(board, env, split, size, dict(options), shared, own, sealed_secret_id(), salt.hex(), made)
 
     def published(self) -> dict[str, JSON]:
         """Return what everybody may know before the end."""

@@ -12,7 +12,6 @@ from typing import Any, Literal, cast
 
 from agentenvs._version import __version__
 from agentenvs.core import registry
-from agentenvs.core.canon import JSON
 from agentenvs.core.errors import RecordError
 from agentenvs.core.record import Record, parse_records
 from agentenvs.core.replay import env_for, replay
@@ -64,13 +63,9 @@ def judge(played: Played, epoch: Epoch, machine: Mapping[str, Any] | None = None
     epoch.must_be_ours()
     spec = registry.spec(epoch.env)
     numbers = [given.number for given in played.scenarios]
-    episodes, options = [], None
+    episodes = []
     for given in played.scenarios:
         record = None if given.record is None else _whole(given, epoch, machine or {})
-        if record is not None:
-            if options is not None and record.header["options"] != options:
-                raise RecordError(f"the records of {played.ticket} were made with different options")
-            options = record.header["options"]
         episodes.append(_counted(given, record, numbers, epoch.shared))
     return HostedResult(
         ticket=played.ticket,
@@ -81,7 +76,7 @@ def judge(played: Played, epoch: Epoch, machine: Mapping[str, Any] | None = None
         release=spec.release,
         spec=spec.digest,
         version=__version__,
-        options=_defaults(epoch, machine or {}) if options is None else options,
+        options=epoch.options,
         split=epoch.split,
         secret=epoch.secret,
         commitment=epoch.commitment,
@@ -111,6 +106,8 @@ def _check_header(record: Record, ref: TaskRef, epoch: Epoch, where: str) -> Non
         raise RecordError(f"{where} is of {header['env']} {record.ref}", why=f"the ticket gave out {ref}")
     if (header["release"], header["spec"]) != (spec.release, spec.digest):
         raise RecordError(f"{where} is of release {header['release']}, here is {spec.release}")
+    if header["options"] != epoch.options:
+        raise RecordError(f"{where} was made with other options than the board's")
     if header["privileged"] or header.get("forked_from") is not None or header["library"] is not None:
         raise RecordError(f"{where} is of a player with knowledge from elsewhere")
 
@@ -124,12 +121,3 @@ def _counted(given: Given, record: Record | None, numbers: Sequence[int], shared
     ending = cast("Literal['terminated', 'truncated', 'abandoned', 'aborted']", record.footer["ending"])
     reward, success = counted(ending, record.verdict or Verdict(0.0, False))
     return HostedEpisode(place, panel, ending, record.footer["turns"], success, reward, record.digest)
-
-
-def _defaults(epoch: Epoch, machine: Mapping[str, Any]) -> dict[str, JSON]:
-    """Return the options of a ticket of which nothing was played."""
-    env = registry.make(epoch.env, **machine)
-    try:
-        return env.public_options()
-    finally:
-        env.close()

@@ -36,7 +36,7 @@ class Host:
         self.at = folder
         self.folder = folder / "host"
         self.port = "0"
-        self.more: list[str] = []
+        self.board = folder / "board"
         self.process: subprocess.Popen[bytes] | None = None
         self.url = ""
         self.log = folder / "host.log"
@@ -50,7 +50,8 @@ class Host:
         address = self.at / "url"
         address.unlink(missing_ok=True)
         command = [*COMMAND, "host", "household", "--folder", str(self.folder), "--board", "spring", "--episodes", "2"]
-        command += ["--own", "1", "--port", self.port, "--url-file", str(address), "-o", "limit=6", *self.more]
+        command += ["--own", "1", "--port", self.port, "--url-file", str(address), "-o", "limit=6"]
+        command += ["--store", str(self.board)]
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 command, env=self.surroundings(AGENTENVS_SEALED_SECRET=SECRET), stdout=log, stderr=log

@@ -13,6 +13,7 @@ from agentenvs.core.record import parse_records, read_records
 from agentenvs.core.replay import replay
 from agentenvs.leaderboard import receipts
 from tests.leaderboard.hosted.hosts import AGENT, SECRET, Contestant, Host, until
+from tests.leaderboard.hosted.test_admission import rows
 
 
 @pytest.fixture
@@ -46,6 +47,7 @@ def test_the_row_appears_without_the_contestant_sending_anything(host, tmp_path)
     data = (host.folder / "receipts" / f"{said['ticket']}.json").read_bytes()
     read = receipts.check(data, receipts.trusted(published["key"]), "spring", time.time())
     assert read.result.to_json() == found
+    assert rows(host.board) == [("ada", "hosted", 0, 3)]
     assert (read.result.commitment, read.signer) == (published["commitment"], published["key_id"])
 
 

@@ -13,7 +13,15 @@ from agentenvs.leaderboard.hosting import epoch as epochs
 from agentenvs.leaderboard.hosting.panels import order, place_of
 
 SECRET = "00112233445566778899aabbccddeeff" * 2
-WANTED = {"board": "spring", "env": "agentenvs/Household-v0", "split": "sealed", "size": 500, "shared": 3, "own": 2}
+WANTED = {
+    "board": "spring",
+    "env": "agentenvs/Household-v0",
+    "split": "sealed",
+    "size": 500,
+    "options": {"limit": 6},
+    "shared": 3,
+    "own": 2,
+}
 
 
 @pytest.fixture

@@ -24,7 +24,16 @@ from agentenvs_servers.run import background
 from agentenvs_servers.settings import Settings
 
 SECRET = "00112233445566778899aabbccddeeff" * 2
-WANTED = {"board": "spring", "env": "agentenvs/Household-v0", "split": "sealed", "size": 500, "shared": 2, "own": 1}
+PUBLIC = registry.make("agentenvs/Household-v0", limit=4).public_options()
+WANTED = {
+    "board": "spring",
+    "env": "agentenvs/Household-v0",
+    "split": "sealed",
+    "size": 500,
+    "options": PUBLIC,
+    "shared": 2,
+    "own": 1,
+}
 
 
 @pytest.fixture
@@ -138,6 +147,7 @@ def _won(lines):
         (lambda lines: lines[0]["task"].update(index=7), "the ticket gave out"),
         (lambda lines: lines[0]["task"].update(split="dev"), "the ticket gave out"),
         (lambda lines: lines[0].update(release="0.0"), "is of release 0.0"),
+        (lambda lines: lines[0]["options"].update(limit=100), "with other options"),
         (lambda lines: lines[0].update(redacted=True), "is redacted"),
         (lambda lines: lines[-1].update(ending="terminated"), "not the end that its server says"),
         (lambda lines: lines.pop(), "not the end that its server says"),
