@@ -300,5 +300,5 @@ async def test_late_episodes_are_ended_by_whoever_settles(house):
     assert not tickets.is_due(held, outcomes, time.time())
     assert tickets.is_due(held, outcomes, held.deadline + 61)
     do(house, tickets.end_late, held, 1e9)
-    assert do(house, tickets.played, held)[0].ending == "aborted"
+    assert do(house, tickets.played, held)[0].ending == "abandoned"
     assert (await ada.step(given["agent_key"], 1, "win")).status_code >= 400

@@ -116,8 +116,9 @@ def _counted(given: Given, record: Record | None, numbers: Sequence[int], shared
     panel, place = place_of(given.number, numbers, shared)
     if not given.opened:
         return HostedEpisode(place, panel, None, 0, False, 0.0, None)
-    if record is None or record.footer is None:  # lost with its world, or never ended: nothing was earned
-        return HostedEpisode(place, panel, "aborted", 0, False, 0.0, None)
+    if record is None or record.footer is None:  # lost with its world, or still running at the deadline
+        left = "abandoned" if given.ending == "abandoned" else "aborted"
+        return HostedEpisode(place, panel, left, 0, False, 0.0, None)
     ending = cast("Literal['terminated', 'truncated', 'abandoned', 'aborted']", record.footer["ending"])
     reward, success = counted(ending, record.verdict or Verdict(0.0, False))
     return HostedEpisode(place, panel, ending, record.footer["turns"], success, reward, record.digest)

@@ -210,7 +210,7 @@ def is_due(held: Held, outcomes: Iterable[Played], now: float) -> bool:
 
 
 def end_late(connection: Connection, held: Held, now: float) -> None:
-    """End what a ticket still plays after its deadline, without a verdict.
+    """End what a ticket still plays after its deadline, as abandoned and without a record.
 
     Args:
         connection: A transaction.
@@ -219,7 +219,9 @@ def end_late(connection: Connection, held: Held, now: float) -> None:
     """
     late = sa.select(sessions.c.id).where(sessions.c.tenant == held.tenant, sessions.c.state == "open")
     for session in connection.execute(late).scalars().all():
-        operations.abandon(connection, session, now)
+        if operations.abandon(connection, session, now):
+            unjudged = sa.and_(episodes.c.session == session, episodes.c.record.is_(None))
+            connection.execute(sa.update(episodes).where(unjudged).values(ending="abandoned"))
 
 
 def settle(connection: Connection, held: Held, now: float) -> bool:

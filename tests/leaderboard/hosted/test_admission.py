@@ -7,7 +7,9 @@ from dataclasses import replace
 
 import pytest
 from sqlalchemy import select
+from typer.testing import CliRunner
 
+from agentenvs.cli.main import app
 from agentenvs.core.errors import ConfigError
 from agentenvs.leaderboard import schema
 from agentenvs.leaderboard.hosting.attesting import TRUSTED, attest
@@ -54,7 +56,11 @@ def test_the_keys_of_a_store_stand_in_a_file(tmp_path):
     with pytest.raises(ConfigError, match="no key is trusted"):
         attest(board, data, "spring", {})
     (board / TRUSTED).write_text(f"# hosts\n{signer.public.hex()}  # ours\n\n")
-    assert attest(board, data, "spring", {})
+    (tmp_path / "receipt.json").write_bytes(data)
+    said = CliRunner().invoke(
+        app, ["leaderboard", "attest", str(tmp_path / "receipt.json"), "--store", str(board), "--on", "spring"]
+    )
+    assert (said.exit_code, said.stdout.startswith("ticket-")) == (0, True)
     (board / TRUSTED).write_text("nonsense\n")
     with pytest.raises(ConfigError, match="a trusted key is none"):
         attest(board, data, "spring", {})

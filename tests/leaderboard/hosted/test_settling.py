@@ -110,7 +110,7 @@ def test_a_ticket_of_which_something_may_come_is_not_settled(folder):
             assert list(settling.settle(folder, {})) == []
             journal(folder, "UPDATE tickets SET deadline = deadline - 3700")
             (done,) = settling.settle(folder, {})  # it still runs, long after its time
-    assert [one.ending for one in done.result.episodes] == ["aborted", None, None]
+    assert [one.ending for one in done.result.episodes] == ["abandoned", None, None]
     assert (done.result.successes, done.result.reward, done.result.unopened) == (0, 0, 2)
 
 
@@ -172,7 +172,7 @@ def test_a_record_that_was_cut_doubled_or_lost(played):
     for record, said in ((first.record[:-20], "no JSON"), (first.record * 2, "is 2 records"), (b"", "is empty")):
         with pytest.raises(RecordError, match=said):
             judge(replace(taken, scenarios=(replace(first, record=record), *rest)), epoch)
-    found = judge(replace(taken, scenarios=(replace(first, record=None), *rest)), epoch)
+    found = judge(replace(taken, scenarios=(replace(first, record=None, ending="aborted"), *rest)), epoch)
     assert (found.episodes[0].ending, found.episodes[0].reward) == ("aborted", 0.0)
     swapped = replace(taken, scenarios=(replace(first, record=rest[0].record, ending=rest[0].ending), *rest))
     with pytest.raises(RecordError, match="the ticket gave out"):
