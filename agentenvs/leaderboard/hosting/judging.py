@@ -117,8 +117,8 @@ def _counted(given: Given, record: Record | None, numbers: Sequence[int], shared
     if not given.opened:
         return HostedEpisode(place, panel, None, 0, False, 0.0, None)
     if record is None or record.footer is None:  # lost with its world, or still running at the deadline
-        left = "abandoned" if given.ending == "abandoned" else "aborted"
-        return HostedEpisode(place, panel, left, 0, False, 0.0, None)
+        lost: Literal["abandoned", "aborted"] = "abandoned" if given.ending == "abandoned" else "aborted"
+        return HostedEpisode(place, panel, lost, 0, False, 0.0, None)
     ending = cast("Literal['terminated', 'truncated', 'abandoned', 'aborted']", record.footer["ending"])
     reward, success = counted(ending, record.verdict or Verdict(0.0, False))
     return HostedEpisode(place, panel, ending, record.footer["turns"], success, reward, record.digest)
