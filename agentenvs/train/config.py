@@ -100,6 +100,10 @@ class TrainConfig:
     sampler: Mapping[str, Any] = field(default_factory=dict)
     signals: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     hooks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    library: Mapping[str, Any] = field(default_factory=dict)
+    """``name`` and settings of what is kept from episode to episode; the method's own where it has one."""
+    wrapper: Mapping[str, Any] = field(default_factory=dict)
+    """``name`` and settings of what the policy acts through in evaluations."""
     model: ModelConfig = field(default_factory=ModelConfig)
     shape: Shape = field(default_factory=Shape)
     rollout: RolloutConfig = field(default_factory=RolloutConfig)

@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from agentenvs.core.errors import ConfigError
 from agentenvs.core.task import TaskRef
 from agentenvs.train.config import EvaluationConfig, TrainConfig
-from agentenvs.train.interfaces import Assignment
+from agentenvs.train.interfaces import Assignment, PolicyWrapper
 from agentenvs.train.records import Episode
 from agentenvs.train.rollout import Rollouts
 from agentenvs.train.trainer import described
+from agentenvs.train.wrapping import Through
 from agentenvs_scoring.stats import wilson
 
 EVALUATION_STEP = 1 << 40
@@ -47,7 +48,13 @@ def disjoint(config: TrainConfig) -> None:
                 )
 
 
-def evaluate(rollouts: Rollouts, worlds: Iterable[str], asked: EvaluationConfig, step: int) -> Evaluated:
+def evaluate(
+    rollouts: Rollouts,
+    worlds: Iterable[str],
+    asked: EvaluationConfig,
+    step: int,
+    wrapper: PolicyWrapper | None = None,
+) -> Evaluated:
     """Play the scenarios of an evaluation.
 
     Args:
@@ -55,6 +62,7 @@ def evaluate(rollouts: Rollouts, worlds: Iterable[str], asked: EvaluationConfig,
         worlds: Names of the worlds.
         asked: Settings.
         step: Of the run.
+        wrapper: What the policy acts through.
     """
     assignments = [
         Assignment(name, TaskRef(asked.split, asked.first + place))
@@ -64,8 +72,13 @@ def evaluate(rollouts: Rollouts, worlds: Iterable[str], asked: EvaluationConfig,
     sampling = rollouts.sampling()
     if asked.greedy:
         sampling = replace(sampling, temperature=0.0)
+    if wrapper is not None:
+        through = Through(wrapper, rollouts.worlds)
+        rollouts = replace(rollouts, hooks=[*rollouts.hooks, through], admissible=True)
     episodes = rollouts.play(assignments, 1, EVALUATION_STEP + step, sampling=sampling)
     count, wins = len(episodes), sum(episode.success for episode in episodes)
     low, high = wilson(wins, count)
     found = {f"eval_{name}": value for name, value in described(episodes).items() if not name.startswith("seconds")}
+    if wrapper is not None:
+        found |= {f"eval_{wrapper.name}_{name}": value for name, value in wrapper.metrics().items()}
     return Evaluated(episodes, {**found, "eval_low": low, "eval_high": high})

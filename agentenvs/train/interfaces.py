@@ -204,7 +204,13 @@ class TaskSampler(Plugin):
 
 
 class RolloutHook(Plugin):
-    """Steps into a rollout."""
+    """Steps into a rollout.
+
+    Attributes:
+        library: What the run keeps from episode to episode; None where it keeps nothing.
+    """
+
+    library: Library | None = None
 
     def begin(self, episode: Episode, observation: Observation) -> str:
         """Return text to be put before the first turn; none where empty."""
@@ -281,7 +287,10 @@ class Loss(Plugin):
 class Library(Plugin):
     """What is kept from episode to episode; every change is a line of a journal, and has a version."""
 
-    version: int = 0
+    @property
+    @abstractmethod
+    def version(self) -> int:
+        """The version of what is kept now."""
 
     @abstractmethod
     def retrieve(self, task: Assignment, observation: Observation, count: int) -> list[str]:
@@ -298,6 +307,10 @@ class PolicyWrapper(Plugin):
     @abstractmethod
     def wrap(self, policy: Policy) -> Policy:
         """Return a policy that acts through another one."""
+
+    def metrics(self) -> dict[str, float]:
+        """Return what it has to tell of its turns so far."""
+        return {}
 
 
 def _discover() -> None:

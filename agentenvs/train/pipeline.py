@@ -5,25 +5,31 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from agentenvs.core.errors import ConfigError
 from agentenvs.train import methods, sampling
 from agentenvs.train.config import TrainConfig
 from agentenvs.train.interfaces import (
     Credit,
+    Library,
     Loss,
+    PolicyWrapper,
     RolloutHook,
     Signal,
     TaskSampler,
     credits_,
     hooks,
+    libraries,
     losses,
     registries,
     samplers,
     signals,
+    wrappers,
 )
-from agentenvs.train.plugins import ROLLOUT, Plugin, check_needs
+from agentenvs.train.plugins import ROLLOUT, Plugin, Registry, check_needs
+
+P = TypeVar("P", bound=Plugin)
 
 
 @dataclass(slots=True)
@@ -36,10 +42,14 @@ class Pipeline:
     signals: list[Signal]
     credits: list[Credit]
     loss: Loss
+    library: Library | None = None
+    wrapper: PolicyWrapper | None = None
 
     def plugins(self) -> list[Plugin]:
         """Return all plug-ins in their order."""
-        return [self.sampler, *self.hooks, *self.signals, *self.credits, self.loss]
+        kept = [] if self.library is None else [self.library]
+        through = [] if self.wrapper is None else [self.wrapper]
+        return [self.sampler, *kept, *self.hooks, *self.signals, *self.credits, self.loss, *through]
 
     def state_dict(self) -> dict[str, Any]:
         """Return what all carry from step to step."""
@@ -80,7 +90,11 @@ def assemble(config: TrainConfig, provided: Iterable[str]) -> Pipeline:
         signals=[signals.make(name, one) for name, one in [*_own(recipe.signals, settings), *config.signals.items()]],
         credits=[credits_.make(name, one) for name, one in _own(recipe.credits, settings)],
         loss=losses.make(recipe.loss[0], _merged(recipe.loss[1], settings.pop(recipe.loss[0], {}))),
+        library=_one(libraries, recipe.library, config.library),
+        wrapper=_one(wrappers, recipe.wrapper, config.wrapper),
     )
+    for hook in made.hooks:
+        hook.library = made.library
     if settings:
         raise ConfigError(f"the method {recipe.name} has no plug-in {sorted(settings)[0]!r}")
     made.loss.aggregation = recipe.aggregation
@@ -94,6 +108,17 @@ def _own(
     chosen: Iterable[tuple[str, Mapping[str, Any]]], settings: dict[str, Mapping[str, Any]]
 ) -> list[tuple[str, Mapping[str, Any]]]:
     return [(name, _merged(one, settings.pop(name, {}))) for name, one in chosen]
+
+
+def _one(registry: Registry[P], own: tuple[str, Mapping[str, Any]] | None, asked: Mapping[str, Any]) -> P | None:
+    """Return the plug-in that is asked for, or the method's own; None where there is neither."""
+    name = asked.get("name", own[0] if own else None)
+    if name is None:
+        if asked:
+            raise ConfigError(f"the {registry.kind} has no name", fix=f"one of: {', '.join(registry.names())}")
+        return None
+    below = own[1] if own and own[0] == name else {}
+    return registry.make(str(name), _merged(below, _without(asked, "name")))
 
 
 def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:

@@ -35,6 +35,7 @@ FIELDS: Mapping[str, str] = {
     "episode.success": "whether it succeeded",
     "episode.group": "episodes of the same scenario, side by side",
     "episode.baseline": "an expected return, frozen before the episode was sampled",
+    "library.texts": "texts that a library keeps from episode to episode",
     "batch.advantage": "an advantage for each trained token",
 }
 """What plug-ins may need and provide."""

@@ -95,6 +95,8 @@ class Rollouts:
     tell: Callable[[Episode], None] | None = None
     ranks: Ranks = field(default_factory=Ranks)
     """Each plays its share of the groups; all get all episodes."""
+    admissible: bool = False
+    """Whether turns are written with their legal actions, even where sampling is free."""
     _ids: dict[str, list[int]] = field(default_factory=dict)
 
     def play(
@@ -213,7 +215,10 @@ class _Stage:
             seat.state_key, seat.potential = world.standing(slot)
             said = [hook.begin(episode, observation) for hook in rollouts.hooks]
             head = "\n\n".join(part for part in (rollouts.config.head, *said) if part)
-            seat.writer.prompt(rollouts.template.begin(head, self._shown(seat)))
+            plain = rollouts.template.begin(rollouts.config.head, observation.text)
+            shown = self._shown(seat)
+            same = head == rollouts.config.head and shown == observation.text
+            _append(seat.writer, plain, plain if same else rollouts.template.begin(head, shown), Role.PROMPT)
             self.seats[slot] = seat
             if self._submit(slot, seat):
                 return
@@ -265,7 +270,8 @@ class _Stage:
         if over or len(seat.writer.ids) + config.max_turn_tokens + 1 >= config.max_length:
             self._pay(seat, world.finish(slot), slot)
             return False
-        seat.admissible = world.legal(slot, seat.observation) if config.constrained else seat.observation.admissible
+        told = config.constrained or rollouts.admissible
+        seat.admissible = world.legal(slot, seat.observation) if told else seat.observation.admissible
         legal = None
         if config.constrained and seat.admissible:
             legal = [rollouts.ids_of(action) for action in seat.admissible]
@@ -337,13 +343,37 @@ class _Stage:
             verdict = answer.verdict or self.rollouts.worlds[episode.env].finish(slot)
             self._end(slot, seat, verdict, "terminated" if result.terminated else "truncated")
             return
-        seat.writer.append(self.rollouts.template.next(self._shown(seat)), Role.OBSERVATION)
+        plain = self.rollouts.template.next(seat.observation.text)
+        shown = self._shown(seat)
+        full = plain if shown == seat.observation.text else self.rollouts.template.next(shown)
+        _append(seat.writer, plain, full, Role.OBSERVATION)
         if not self._submit(slot, seat):
             return
 
     def _shown(self, seat: _Seat) -> str:
         parts = [hook.before_turn(seat.episode, seat.observation) for hook in self.rollouts.hooks]
         return "\n\n".join([*(part for part in parts if part), seat.observation.text])
+
+
+def _append(writer: EpisodeWriter, plain: Sequence[int], full: Sequence[int], role: Role) -> None:
+    """Append what is shown; tokens that are there because of a hook are :attr:`Role.INJECTED`.
+
+    They are what stands between the longest common beginning and end of the tokens with the hooks' text and of those
+    without it; where a hook says nothing, both are the same.
+    """
+    begin, end = added(plain, full)
+    writer.append(full[:begin], role)
+    writer.append(full[begin:end], Role.INJECTED)
+    writer.append(full[end:], role)
+
+
+def added(plain: Sequence[int], full: Sequence[int]) -> tuple[int, int]:
+    """Return from where to where ``full`` differs from ``plain``, which lies around what was added."""
+    bound = min(len(plain), len(full))
+    begin = next((place for place in range(bound) if plain[place] != full[place]), bound)
+    rest = bound - begin
+    same = next((back for back in range(rest) if plain[-1 - back] != full[-1 - back]), rest)
+    return begin, len(full) - same
 
 
 def fill(turn: Turn, trace: StepTrace) -> None:

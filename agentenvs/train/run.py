@@ -244,7 +244,9 @@ class _Run:
             return
         engine = parts.engine
         used, _ = engine.used, engine.use(engine.version)
-        found = evaluate(parts.trainer.rollouts, self.config.worlds, self.config.evaluation, parts.trainer.number)
+        trainer = parts.trainer
+        through = trainer.pipeline.wrapper
+        found = evaluate(trainer.rollouts, self.config.worlds, self.config.evaluation, trainer.number, through)
         engine.use(used)
         self._log("eval", parts.trainer.number, found.metrics)
 

@@ -82,6 +82,9 @@ class Trainer:
             metrics |= self._learn(kept, plan)
         metrics["seconds_train"] = time.perf_counter() - start
         self.pipeline.sampler.observe(episodes)
+        if self.pipeline.library is not None:
+            ended = [episode for episode in episodes if episode.lost is None]
+            metrics["library_version"] = float(self.pipeline.library.learn(ended))
         self.number += 1
         return step
 

@@ -359,4 +359,4 @@ def test_what_cannot_be_audited_is_said(whole: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="own configuration"):
         opening.configured(whole / "run", None, ("seed=1",))
     with pytest.raises(ConfigError, match="no method"):
-        audit.audit(trained(whole), replace(SETTINGS, methods=("grop",)), tmp_path / "audit")
+        audit.audit(trained(whole), replace(SETTINGS, methods=("gripo",)), tmp_path / "audit")

@@ -81,7 +81,8 @@ def opened(config: TrainConfig, start: Path | None = None) -> Opened:
 
     Args:
         config: With the folder of a model.
-        start: A checkpoint of the run, whose ``start`` is the teacher of methods that ask for it.
+        start: A checkpoint of the run: its ``start`` is the teacher of methods that ask for it, its library is what
+            the policy is shown.
 
     Raises:
         ConfigError: Something of the configuration makes no sense.
@@ -97,6 +98,9 @@ def opened(config: TrainConfig, start: Path | None = None) -> Opened:
         _take_start(engine, model, start)
     provided = shared(list(worlds.values())) | engine.provides
     pipeline = assemble(config, provided)
+    if start is not None and pipeline.library is not None:
+        state = torch.load(start / "trainer.pt", weights_only=True)
+        pipeline.load_state_dict(state["trainer"]["pipeline"])
     rollouts = Rollouts(
         engine, worlds, choose(config.model.template, tokenizer), config.rollout, config.seed, pipeline.hooks
     )

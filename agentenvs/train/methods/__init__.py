@@ -35,6 +35,9 @@ class Recipe:
     signals: tuple[tuple[str, Mapping[str, Any]], ...] = ()
     hooks: tuple[tuple[str, Mapping[str, Any]], ...] = ()
     sampler: tuple[str, Mapping[str, Any]] | None = None
+    library: tuple[str, Mapping[str, Any]] | None = None
+    wrapper: tuple[str, Mapping[str, Any]] | None = None
+    """What the policy acts through when it is evaluated."""
 
 
 _RECIPES: dict[str, Recipe] = {}
