@@ -36,7 +36,8 @@ def credit_audit(
         list[str],
         typer.Option(help="The most NUMBER of continuations, or tokens=NUMBER, cpu=SECONDS; may be repeated."),
     ] = [],  # noqa: B006 - typer reads the default
-    warmup: Annotated[int, typer.Option(help="Rounds from which critics and trackers learn before.", min=0)] = 4,
+    warmup: Annotated[int, typer.Option(help="Rounds from which critics and trackers learn before.", min=0)] = 2,
+    passes: Annotated[int, typer.Option(help="How often critics go over each of these rounds.", min=1)] = 4,
     top: Annotated[float, typer.Option(help="Share of turns the overlap looks at.")] = 0.1,
     seed: Annotated[int, typer.Option(help="Of the intervals.", min=0)] = 0,
     change: Annotated[
@@ -60,6 +61,7 @@ def credit_audit(
         methods=names,
         budget=read_budget(budget),
         warmup=warmup,
+        passes=passes,
         top=top,
         seed=seed,
     )

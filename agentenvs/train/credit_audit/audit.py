@@ -111,8 +111,7 @@ def _audited(parts: Opened, settings: AuditSettings, names: Sequence[str], folde
             assignments, settings.group_size, AUDIT_STEP + 1 + number, horizon=_horizon(parts.config)
         )
         rounds.append([one for one in more if one.lost is None and one.tokens > 0])
-    tell(f"asking {len(names)} methods")
-    credited = credit(parts.config, parts.engine, episodes, rounds, names, parts.provided, settings.passes)
+    credited = credit(parts.config, parts.engine, episodes, rounds, names, parts.provided, settings.passes, tell)
     tell("comparing")
     found = compared(truths, episodes, credited, settings)
     return Result(

@@ -10,7 +10,7 @@ turn's advantage, it is that advantage.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -44,7 +44,8 @@ def credit(
     rounds: Sequence[Sequence[Episode]],
     names: Sequence[str],
     provided: frozenset[str],
-    passes: int = 20,
+    passes: int = 4,
+    tell: Callable[[str], None] = lambda said: None,
 ) -> list[Credited]:
     """Ask methods for the advantages of turns.
 
@@ -56,9 +57,11 @@ def credit(
         names: Methods.
         provided: Fields that worlds and engine provide.
         passes: How often trained signals go over each round.
+        tell: For progress.
     """
     found: list[Credited] = []
     for name in names:
+        tell(f"asking {name}")
         settings = config.method_settings if name == config.method else {}
         try:
             pipeline = _assembled(replace(config, method=name, method_settings=settings, sampler={}), provided)

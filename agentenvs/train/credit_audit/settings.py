@@ -50,10 +50,10 @@ class AuditSettings:
     methods: tuple[str, ...] = ()
     """All where empty."""
     budget: Budget = field(default_factory=Budget)
-    warmup: int = 4
+    warmup: int = 2
     """Rounds of other episodes of the same scenarios from which critics, trackers and graphs learn before they are
     asked."""
-    passes: int = 20
+    passes: int = 4
     """How often what is trained (a critic) goes over each of these rounds."""
     top: float = 0.1
     """The share of turns that the overlap looks at."""
