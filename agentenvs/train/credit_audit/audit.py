@@ -21,6 +21,7 @@ import numpy as np
 from agentenvs.core.errors import ConfigError
 from agentenvs.train import sampling
 from agentenvs.train.config import TrainConfig
+from agentenvs.train.config import from_form as config_from_form
 from agentenvs.train.credit_audit import agreement, branching, pages
 from agentenvs.train.credit_audit.credited import Credited, credit, known
 from agentenvs.train.credit_audit.opening import Opened, opened
@@ -188,7 +189,9 @@ def _begin(parts: Opened, settings: AuditSettings, episodes: Sequence[Episode], 
         return
     try:
         before = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+        # Settings that came later have their defaults.
+        before["config"] = json.loads(json.dumps(config_from_form(before["config"]).to_json()))
+    except (ValueError, KeyError, ConfigError) as error:
         raise ConfigError(f"{path} is damaged", why=str(error), fix="name another folder") from error
     for name in ("config", "settings", "weights", "episodes"):
         if before.get(name) != form[name]:
