@@ -11,12 +11,9 @@ from agentenvs.harness.proxy import sse
 from agentenvs.harness.proxy.backend import Backend, BackendError, broken
 from agentenvs.harness.proxy.chat import Chat
 from agentenvs.harness.proxy.forms import Dialect, Form, Gathered, Refused, as_chunk, as_text, first_message, name_calls
-from agentenvs.harness.proxy.ledger import Account, Outcome
+from agentenvs.harness.proxy.ledger import LEFT, Account, Outcome
 from agentenvs.harness.proxy.passed import PASSED
 from agentenvs.harness.proxy.settings import ProxySettings
-
-LEFT = 499
-"""Status of a call whose caller went away, in what is kept of it."""
 
 _BOUNDS = {
     "chat": ("max_completion_tokens", "max_tokens"),

@@ -135,6 +135,8 @@ class Account:
                 self._away = None
             elif outcome.status in _AWAY or outcome.status >= 500:
                 self._away = outcome.fault
+            elif outcome.status == LEFT and outcome.attempts and (failed := outcome.attempts[-1]["error"]):
+                self._away = str(failed)  # the caller did not wait until it was asked again
             if len(self._lines) < MAX_LINES:
                 self._lines.append(self._kept_line(line, request, outcome))
 
@@ -275,6 +277,9 @@ class Account:
 
 
 _TURNS = ("messages", "input")
+LEFT = 499
+"""Status of a call whose caller went away, in what is kept of it."""
+
 _AWAY = (408, 409, 425, 429)
 _TOKENS = ("token_ids", "logprobs", "prompt_token_ids")
 

@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 
+import httpx
 import pytest
 
 from agentenvs.harness.proxy import app
@@ -214,6 +215,14 @@ def test_a_caller_that_goes_away_harms_nothing(stream):
         assert (left["status"], left["fault"], whole["status"]) == (499, "the caller left", 200)
         assert account.metrics() == {"model_calls": 2, "model_errors": 1, "uncounted_calls": 1}
         assert account.usage()["tokens_in"] == 20
+
+
+def test_who_leaves_while_a_busy_endpoint_is_waited_for_was_let_down_by_it():
+    with proxied((429, {"Retry-After": "20"}, b"{}")) as (_, proxy, account):
+        with contextlib.suppress(httpx.TimeoutException):
+            post(proxy, account, CHAT, ASKED[CHAT], timeout=2)
+        account.settle(5)
+        assert account.away() == "{}"
 
 
 def test_the_calls_of_an_episode_that_ends_are_ended():
