@@ -48,12 +48,13 @@ _SAMPLING: Mapping[str, tuple[type, ...]] = {
 """What of a request Inspect has a name for, and its types."""
 
 
-def header(run: Source, *, only_won: bool) -> dict[str, JSON]:
+def header(run: Source, *, only_won: bool, played: int = 0) -> dict[str, JSON]:
     """Return a log without its samples, in the order of fields that Inspect asks for.
 
     Args:
         run: The run.
         only_won: Whether the other episodes were left out, which the log then says.
+        played: Nanoseconds that its episodes took: a run notes when it began and not when it ended.
     """
     made = run.manifest
     return {
@@ -67,13 +68,18 @@ def header(run: Source, *, only_won: bool) -> dict[str, JSON]:
         },
         "results": _results(run),
         "stats": {
-            "started_at": _clock(begun(made.created)),
-            "completed_at": "",
+            "started_at": moment(run, 0),
+            "completed_at": moment(run, played),
             "model_usage": _usage(run, run.totals.usage),
             "role_usage": {},
         },
         "invalidated": False,
     }
+
+
+def moment(run: Source, after: int) -> str:
+    """Return a moment of a run, so many nanoseconds after it began; always of the same length."""
+    return _clock(begun(run.manifest.created) + after, "microseconds")
 
 
 def task_name(run: Source) -> str:
@@ -350,6 +356,12 @@ def _limit(story: Story) -> JSON:
     return {"type": "custom", "limit": float(line["turns"]), "reason": reason}
 
 
+def _told(turn: Turn) -> dict[str, JSON]:
+    """Return what a turn was and earned; and what was seen, where no other event says so."""
+    told = {"turn": turn.number, "action": turn.action, "valid": turn.valid, "error": turn.error, "reward": turn.reward}
+    return told if turn.calls or turn.said.get("tool_calls") else {**told, "observation": turn.seen}
+
+
 class _Events:
     """The events of a sample, laid out in time."""
 
@@ -366,8 +378,7 @@ class _Events:
             for call in turn.calls:
                 yield self._model(call, place)
             yield from self._tools(turn, place)
-            data = {"turn": turn.number, "action": turn.action, "valid": turn.valid, "error": turn.error}
-            yield self._event("info", source="agentenvs", data={**data, "reward": turn.reward})
+            yield self._event("info", source="agentenvs", data=_told(turn))
             place += 1 + len(turn.answers)
         for call in story.loose:
             yield self._model(call, place)
@@ -427,9 +438,11 @@ class _Events:
         }
 
 
-def _clock(moment: int) -> str:
+def _clock(since: int, digits: str = "auto") -> str:
     """Return a time as Inspect spells it, from nanoseconds since 1970."""
-    return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=min(moment // 1000, _LATEST))).isoformat()
+    return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=min(since // 1000, _LATEST))).isoformat(
+        timespec=digits
+    )
 
 
 def _short(text: str | None) -> str | None:

@@ -27,6 +27,7 @@ from agentenvs.adapters.exports import atif, inspect, otel, sft
 from agentenvs.adapters.exports.reading import Source
 from agentenvs.adapters.exports.spelling import spelled
 from agentenvs.adapters.exports.telling import Story, Teller
+from agentenvs.adapters.exports.words import nanoseconds
 from agentenvs.core.canon import JSON
 from agentenvs.core.errors import ConfigError
 
@@ -246,12 +247,14 @@ class _Zipped:
     archive: ZipFile
     summaries: IO[bytes]
     count: int = 0
+    played: int = 0
 
     def add(self, story: Story) -> None:
         form = inspect.sample(story)
         _member(self.archive, f"samples/{form['id']}_epoch_{form['epoch']}.json", form)
         self.summaries.write((b"," if self.count else b"[") + spelled(inspect.summary(form)).encode())
         self.count += 1
+        self.played += nanoseconds(story.seconds)
 
 
 @contextmanager
@@ -267,7 +270,7 @@ def _zipped(path: Path, run: Source, only_won: bool) -> Iterator[_Sink]:
         summaries.seek(0)
         with archive.open(_info("summaries.json"), "w", force_zip64=True) as member:
             shutil.copyfileobj(summaries, member)
-        _member(archive, "header.json", header)
+        _member(archive, "header.json", inspect.header(run, only_won=only_won, played=sink.played))
 
 
 def _member(archive: ZipFile, name: str, form: JSON) -> None:
@@ -289,16 +292,23 @@ class _Whole:
 
     file: IO[bytes]
     count: int = 0
+    played: int = 0
 
     def add(self, story: Story) -> None:
         self.file.write((b"," if self.count else b"") + spelled(inspect.sample(story)).encode())
         self.count += 1
+        self.played += nanoseconds(story.seconds)
 
 
 @contextmanager
 def _whole(path: Path, run: Source, only_won: bool) -> Iterator[_Sink]:
-    """Write a log of Inspect as one JSON document, its samples behind the rest."""
+    """Write a log of Inspect as one JSON document, its samples behind the rest; what they took is put in at the end."""
+    head = spelled(inspect.header(run, only_won=only_won)).encode().removesuffix(b"}") + b',"samples":['
     with path.open("xb") as file:
-        file.write(spelled(inspect.header(run, only_won=only_won)).encode().removesuffix(b"}") + b',"samples":[')
-        yield _Whole(file)
+        file.write(head)
+        sink = _Whole(file)
+        yield sink
         file.write(b"]}\n")
+        mark = b'"completed_at":"'
+        file.seek(head.rindex(mark) + len(mark))
+        file.write(inspect.moment(run, sink.played).encode())

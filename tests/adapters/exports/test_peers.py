@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,10 @@ def test_inspect_reads_its_logs(tmp_path: Path, folders: list[Path], kind: str) 
         assert sample["scores"]["verdict"][0] == row["reward"]
         assert sample["scores"]["success"][0] == float(row["success"])
         assert sample["metadata"]["ending"] == row["ending"]
+    for log in read:
+        began, ended = map(datetime.fromisoformat, log["times"])
+        took = sum(sample["seconds"] for sample in log["samples"])
+        assert abs((ended - began).total_seconds() - took) < 0.001
     log = read[-1]
     assert (log["model"], log["samples"][0]["shown"]) == ("m", [2, 4, 6])
     assert log["samples"][0]["usage"]["m"]["total_cost"] == 6e-5

@@ -34,6 +34,7 @@ def told(path: str) -> dict[str, Any]:
         assert read_eval_log_sample(path, one.id, one.epoch).messages == one.messages
     return {
         "status": log.status,
+        "times": [log.stats.started_at, log.stats.completed_at],
         "task": log.eval.task,
         "model": log.eval.model,
         "metrics": {
