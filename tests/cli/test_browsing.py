@@ -1,5 +1,6 @@
 """``play --browser``: a server for one episode, its page handed to a browser, its outcome told."""
 
+import itertools
 import json
 import re
 import webbrowser
@@ -7,6 +8,7 @@ import webbrowser
 import httpx
 import pytest
 
+from agentenvs.cli import browsing
 from agentenvs.core.record import read_records
 
 SHOP = ("webshop", "-o", "products=1000", "-o", "limit=1")
@@ -65,6 +67,22 @@ def test_a_world_without_pages_is_played_by_forms(cli, forms, tmp_path):
     assert "You are in the middle of a room." in forms[1]
     (kept,) = read_records(record)
     assert kept.turns[0]["action"] == "look"
+
+
+@pytest.mark.parametrize(("endings", "interrupted"), [([None, None], True), ([None, "terminated"], False)])
+def test_the_page_stays_for_a_person_until_ctrl_c(monkeypatch, endings, interrupted):
+    answers, waits = iter(endings), itertools.count(1)
+
+    def asked(request):
+        return httpx.Response(200, json={"ending": next(answers)})
+
+    def sleep(seconds):
+        if next(waits) == len(endings):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("time.sleep", sleep)
+    with httpx.Client(transport=httpx.MockTransport(asked), base_url="http://server") as http:
+        assert browsing._waited(http, "/s", stays=True) is interrupted
 
 
 def test_the_outcome_as_json(cli, clicks):

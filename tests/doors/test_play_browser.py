@@ -223,16 +223,42 @@ def pages_of(page, url):
     yield "won"
 
 
-def test_all_can_read_and_use_it(url, browser):
-    page = browser.new_context(viewport={"width": 1200, "height": 800}).new_page()
-    found = {name: wrong for name in pages_of(page, url) if (wrong := schemes(page))}
-    assert found == {}
+def test_all_can_read_and_use_it_on_a_telephone_too(url, browser):
+    page = browser.new_page()
+    wrong, wide = {}, {}
+    for name in pages_of(page, url):
+        if lines := schemes(page):
+            wrong[name] = lines
+        page.set_viewport_size({"width": 360, "height": 700})
+        if (width := page.evaluate("document.documentElement.scrollWidth")) > 360:
+            wide[name] = width
+        page.set_viewport_size({"width": 1200, "height": 800})
+    assert (wrong, wide) == ({}, {})
 
 
-def test_it_fits_a_telephone(url, browser):
-    page = browser.new_context(viewport={"width": 360, "height": 700}).new_page()
-    wide = {name: page.evaluate("document.documentElement.scrollWidth") for name in pages_of(page, url)}
-    assert {name: width for name, width in wide.items() if width > 360} == {}
+def test_a_server_that_asks_for_a_token_is_entered_and_left(browser):
+    token = "a-token-of-enough-length"
+    with background(["household"], Settings(tokens=(token,))) as url:
+        page = browser.new_page()
+        page.goto(f"{url}/play/worlds/household")
+        assert schemes(page) == {}
+        page.keyboard.type("a-wrong-token-of-enough-length")
+        page.keyboard.press("Enter")
+        page.get_by_text("That is no token of this server").wait_for()
+        assert schemes(page) == {}
+        page.keyboard.type(token)
+        page.keyboard.press("Enter")
+        page.get_by_role("button", name="Play it").click()
+        page.get_by_label("An action in words").fill("look")
+        page.get_by_role("button", name="Do it").click()
+        at_turn(page, 1)
+        assert page.evaluate("document.cookie") == ""
+        place = page.url
+        page.get_by_role("link", name="All worlds").click()
+        page.get_by_role("button", name="Leave").click()
+        page.goto(place)
+        assert page.get_by_label("Token").is_visible()
+        page.context.close()
 
 
 def test_the_picture_of_the_docs(url, page, tmp_path):
