@@ -339,7 +339,7 @@ def _played(record: Record, number: int, env: Environment, board: Board, terms: 
         raise Refused("diverges", f"record {number} cannot be played again: {error.what}", why=error.why) from error
     except Exception as error:
         raise _diverged(number, env.turn + 1, "failure", None, type(error).__name__) from error
-    return _counted(record, env, board, regraded=bool(grading))
+    return _counted(record, env, board, anew=bool(grading))
 
 
 def _diverged(number: int, turn: int, name: str, recorded: JSON, found: JSON) -> Refused:
@@ -357,7 +357,7 @@ def _short(value: JSON) -> str:
     return text if len(text) <= 60 else f"{text[:60]}…"
 
 
-def _counted(record: Record, env: Environment, board: Board, *, regraded: bool) -> Played:
+def _counted(record: Record, env: Environment, board: Board, *, anew: bool) -> Played:
     footer = record.footer or {}
     recorded, failed = record.verdict, bool(footer.get("failed"))
     if recorded is None:
@@ -379,7 +379,7 @@ def _counted(record: Record, env: Environment, board: Board, *, regraded: bool) 
         kind=None if kind is None else str(kind),
         difficulty=None if difficulty is None else str(difficulty),
         failed=failed or ending == "aborted",
-        scored=_worth(ending, recorded.success, recorded.reward) if regraded else None,
+        scored=_worth(ending, recorded.success, recorded.reward) if anew else None,
     )
 
 
