@@ -24,7 +24,7 @@ from agentenvs.leaderboard.asking import Shown
 from agentenvs.leaderboard.boards import Board
 from agentenvs.leaderboard.tiers import BY_NAME, TIERS
 
-WIDTH = 150
+WIDTH = 120
 """Of the bar of an interval, in pixels."""
 
 

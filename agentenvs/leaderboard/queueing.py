@@ -23,7 +23,7 @@ from agentenvs.leaderboard.schema import boards, queue
 from agentenvs.leaderboard.store import SOON, Store
 
 MOST_WAITING = 64
-_LATER = frozenset(("limits", "busy", "closed", "wrong-environment", "wrong-scoring", "attempts"))
+_LATER = frozenset(("limits", "busy", "closed", "wrong-environment", "wrong-scoring", "attempts", "not-yours"))
 """Refusals that may not be given again, so that the same file may be sent again."""
 
 _IDLE_SECONDS = 5.0

@@ -184,6 +184,8 @@ def _unpacked(data: bytes, entry: zipfile.ZipInfo, limits: Limits) -> bytes:
         try:
             out = machine.decompress(packed, min(entry.file_size, limits.entry_bytes) + 1)
         except zlib.error as error:
+            if str(error).startswith("Error -4"):  # its memory, not its data
+                raise MemoryError from error
             raise Refused("no-bundle", f"{entry.filename} cannot be unpacked", why=str(error)) from error
         if machine.unused_data or machine.unconsumed_tail or not machine.eof:
             raise Refused("zip-bomb", f"{entry.filename} unpacks to something else than it announces")

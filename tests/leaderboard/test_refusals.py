@@ -87,7 +87,8 @@ def test_edited_records(desks, small):
 
 
 @pytest.mark.parametrize(
-    "fields", [{"observation": "0" * 64}, {"state": "0" * 32}, {"valid": False}, {"effects": [{"kind": "x", "value": 1}]}]
+    "fields",
+    [{"observation": "0" * 64}, {"state": "0" * 32}, {"valid": False}, {"effects": [{"kind": "x", "value": 1}]}],
 )
 def test_records_that_do_not_happen_again(desks, small, fields):
     assert refused(desks["expert"].record(0, change(1, **fields)).sent(), small).reason == "diverges"
