@@ -77,9 +77,7 @@ def add_to(app: typer.Typer) -> None:
 def create(
     env: arguments.Env,
     split: arguments.Split = None,
-    episodes: Annotated[
-        int | None, typer.Option("--episodes", "-n", help="Scenarios; the whole split otherwise.")
-    ] = None,
+    episodes: Annotated[int | None, typer.Option("--episodes", help="Scenarios; the whole split otherwise.")] = None,
     start: Annotated[int, typer.Option("--start", help="Index of the first.")] = 0,
     trials: Annotated[int, typer.Option("--trials", help="How often each is played.")] = 1,
     option: arguments.Option = [],  # noqa: B006 - typer reads the default
@@ -110,7 +108,9 @@ def create(
     board = plan(Wanted(env, split, episodes, start, trials, options, image, attempts, check_text(title, "title", 80)))
     with opened(store, db, _machine(board, options)) as boards:
         new = boards.make(board)
-        if anchors == "measured" and not board.sealed:
+        if not new:
+            console.message("the board is there already")
+        elif anchors == "measured" and not board.sealed:
             with console.progress("yardsticks", "done") as told:
                 yardsticks.measure(boards, board.id, told=lambda name, done, total: told(done, total, done))
         elif anchors != "none":
@@ -119,7 +119,7 @@ def create(
         console.result({"id": board.id, "new": new, **board.to_json()})
     else:
         typer.echo(board.id)
-        console.message(f"{'made' if new else 'was there'}: {board.scenarios} scenarios of {board.env} {board.split}")
+        console.message(f"{board.scenarios} scenarios of {board.env} {board.split}")
 
 
 def _machine(board: Board, options: dict[str, Any]) -> dict[str, Any]:
