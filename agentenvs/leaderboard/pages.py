@@ -133,10 +133,24 @@ def board(
     links: Links, shown: Shown, entries: Sequence[Mapping[str, Any]], page: int, pages: int, asked: str = ""
 ) -> str:
     """Return a page of a board."""
-    conditions = conditions_of(shown.board)
     return _render(
-        "board.html.j2", links, shown=shown, entries=entries, page=page, pages=pages, asked=asked, conditions=conditions
+        "board.html.j2",
+        links,
+        shown=shown,
+        entries=entries,
+        page=page,
+        pages=pages,
+        asked=asked,
+        conditions=conditions_of(shown.board),
+        told=_told(entries),
     )
+
+
+def _told(entries: Sequence[Mapping[str, Any]]) -> set[str]:
+    """Return which columns some row of a page has something in: the others take no room."""
+    words = [row.get("told", {}) for row in entries]
+    found = {name for name in ("tokens_out", "cost_microusd") if any(said.get(name) is not None for said in words)}
+    return found | ({"failed"} if any(row["failed"] for row in entries) else set())
 
 
 def entry(links: Links, shown: Shown, found: Mapping[str, Any]) -> str:
