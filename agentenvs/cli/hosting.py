@@ -41,7 +41,9 @@ def add_to(verbs: typer.Typer) -> None:
         "leaderboard host household --folder host --board spring --episodes 100 --own 20 --store board --port 8100",
     )
     verbs.command("host", epilog=shown)(host)
-    verbs.command("ticket", epilog=arguments.examples("leaderboard ticket host ada --hours 24"))(ticket)
+    verbs.command("ticket", epilog=arguments.examples("leaderboard ticket host Ada --agent planner-3 --hours 24"))(
+        ticket
+    )
     verbs.command("tickets", epilog=arguments.examples("leaderboard tickets host"))(tickets)
     verbs.command("settle", epilog=arguments.examples("leaderboard settle host --store board"))(settle)
     shown = arguments.examples(
@@ -183,6 +185,7 @@ def _settling(folder: Path, store: Path | None, option: list[str], data: str | N
 def ticket(
     folder: _Folder,
     contestant: Annotated[str, typer.Argument(help="Name that stands on the board.")],
+    agent: Annotated[str, typer.Option(help="Name of what plays, as the contestant says.")] = "agent",
     hours: Annotated[float, typer.Option(help="How long it opens scenarios.")] = 24.0,
     again: Annotated[
         bool, typer.Option("--again", help="A further attempt at scenarios that the contestant has played.")
@@ -194,7 +197,7 @@ def ticket(
     """Issue a ticket, and print it: it is written down nowhere else."""
     from agentenvs.cli import settling
 
-    made, held = settling.issue(folder, contestant, hours * _HOUR, again=again)
+    made, held = settling.issue(folder, contestant, hours * _HOUR, agent=agent, again=again)
     if as_json:
         said = {"ticket": made, "name": held.name, "scenarios": len(held.numbers), "attempt": held.attempt}
         console.result(said)

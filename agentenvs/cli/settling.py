@@ -102,7 +102,9 @@ def begin(folder: Path, wanted: Mapping[str, Any]) -> epochs.Epoch:
     return found
 
 
-def issue(folder: Path, contestant: str, seconds: float, *, again: bool = False) -> tuple[str, Held]:
+def issue(
+    folder: Path, contestant: str, seconds: float, *, agent: str = "agent", again: bool = False
+) -> tuple[str, Held]:
     """Issue a ticket for a host's board, and return it with what is known of it.
 
     Raises:
@@ -115,8 +117,9 @@ def issue(folder: Path, contestant: str, seconds: float, *, again: bool = False)
     epoch = epochs.read(folder)
     epoch.must_be_ours()
     texts.check_name(contestant, "contestant")
+    texts.check_name(agent, "agent")
     now = time.time()
-    terms = tickets.Terms(epoch.board, contestant, epoch.env, epoch.split, epoch.secret, now + seconds)
+    terms = tickets.Terms(epoch.board, contestant, epoch.env, epoch.split, epoch.secret, now + seconds, agent)
     order = partial(panels.order, sealed_secret(), shared=epoch.shared, own=epoch.own, size=epoch.size)
     with _journal(folder) as opened, opened.engine.begin() as connection:
         return tickets.issue(connection, terms, order, now, again=again)
@@ -189,7 +192,7 @@ def _taken(folder: Path, held: Held) -> tuple[Played, list[bytes | None]]:
         tickets.end_late(connection, held, opened.now(connection))
         outcomes = tickets.played(connection, held)
     given = tuple(Given(one.number, one.state != "unopened", one.ending, one.record) for one in outcomes)
-    return Played(held.name, held.contestant, held.attempt, given), [one.record for one in outcomes]
+    return Played(held.name, held.contestant, held.agent, held.attempt, given), [one.record for one in outcomes]
 
 
 def _written(folder: Path, result: HostedResult, records: list[bytes | None], signer: receipts.Signer) -> Path:

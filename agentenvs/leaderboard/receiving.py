@@ -137,7 +137,7 @@ def admit(store: Store, result: HostedRun, receipt: bytes | None) -> str:
     _use(store, result, receipt, row)
     counted = count(_episodes(result), there, row.encode())
     detail: dict[str, JSON] = {
-        "told": {},
+        "told": dict.fromkeys(("agent", "model", "again", "learned", "suite")),  # nobody said
         "ticket": result.ticket,
         "commitment": result.commitment,
         "receipt": None if receipt is None else _readable(receipt),

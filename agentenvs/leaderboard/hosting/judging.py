@@ -42,6 +42,7 @@ class Played:
 
     ticket: str
     contestant: str
+    agent: str
     attempt: int
     scenarios: tuple[Given, ...]
     """In the order in which they were given out."""
@@ -71,6 +72,7 @@ def judge(played: Played, epoch: Epoch, machine: Mapping[str, Any] | None = None
         ticket=played.ticket,
         board=epoch.board,
         contestant=played.contestant,
+        agent=played.agent,
         attempt=played.attempt,
         env=spec.id,
         release=spec.release,

@@ -52,7 +52,7 @@ def _again(run: Path, epoch: Epoch, key: bytes) -> None:
         path = run / "records" / f"{order:06d}.jsonl"
         record = path.read_bytes() if one.record is not None and path.exists() else None
         given.append(Given(number, one.ending is not None, one.ending, record))
-    found = judge(Played(told.ticket, told.contestant, told.attempt, tuple(given)), epoch)
+    found = judge(Played(told.ticket, told.contestant, told.agent, told.attempt, tuple(given)), epoch)
     if {**found.to_json(), "version": ""} != {**told.to_json(), "version": ""}:
         raise DataError(f"the run {run} is not worth what it was given", fix="ask the operator, and show this")
 

@@ -44,6 +44,8 @@ class HostedResult:
     """Its public name."""
     board: str
     contestant: str
+    agent: str
+    """What played, as the contestant says."""
     attempt: int
     """Which ticket of this contestant for the same scenarios, from 1."""
     env: str

@@ -60,6 +60,7 @@ tickets = Table(
     Column("name", String(40), nullable=False, unique=True),
     Column("board", String(80), nullable=False),
     Column("contestant", String(80), nullable=False),
+    Column("agent", String(80), nullable=False),
     Column("attempt", Integer, nullable=False),
     Column("env", String(200), nullable=False),
     Column("split", String(200), nullable=False),

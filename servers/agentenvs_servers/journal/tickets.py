@@ -42,6 +42,7 @@ class Held(NamedTuple):
     """Its public name."""
     board: str
     contestant: str
+    agent: str
     attempt: int
     """Which ticket of this contestant for the same scenarios, from 1."""
     env: str
@@ -84,6 +85,8 @@ class Terms(NamedTuple):
     """Name of the operator's secret."""
     deadline: float
     """Seconds of the civil clock."""
+    agent: str = "agent"
+    """What plays, as the contestant says."""
 
 
 def issue(
@@ -109,7 +112,7 @@ def issue(
     Raises:
         ConfigError: A name or number that makes no sense; or the contestant had a ticket.
     """
-    for what, name in (("board", terms.board), ("contestant", terms.contestant)):
+    for what, name in (("board", terms.board), ("contestant", terms.contestant), ("agent", terms.agent)):
         if not 0 < len(name) <= MOST_NAME or not name.isprintable() or name != name.strip():
             raise ConfigError(f"the name of the {what} makes no sense", fix=f"1 to {MOST_NAME} printable characters")
     if terms.deadline <= now:

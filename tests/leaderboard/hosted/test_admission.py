@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 from agentenvs.cli.main import app
 from agentenvs.core.errors import ConfigError
 from agentenvs.leaderboard import schema
+from agentenvs.leaderboard.building import build
 from agentenvs.leaderboard.hosting.attesting import TRUSTED, attest
 from agentenvs.leaderboard.receipts import ReceiptError, Signer, trusted
 from agentenvs.leaderboard.receiving import admit_hosted
@@ -30,6 +31,16 @@ def test_a_hosted_run_is_a_row_once(tmp_path):
     row = admit_hosted(tmp_path, RESULT, None)
     assert admit_hosted(tmp_path, RESULT, None) == row
     assert rows(tmp_path) == [("ada", "hosted", 1, 3)]
+
+
+@pytest.mark.parametrize("receipt", [None, b'{"receipt":{}}'])
+def test_the_pages_of_a_hosted_row_can_be_made(tmp_path, receipt):
+    row = admit_hosted(tmp_path / "board", RESULT, receipt)
+    with opened(tmp_path / "board") as store:
+        build(store, tmp_path / "site")
+    page = (tmp_path / "site" / "boards" / "spring" / "entries" / f"{row}.html").read_text()
+    assert "planner" in page
+    assert ("Receipt" in page) == (receipt is not None)
 
 
 def test_another_board_believes_the_receipt_of_a_key_that_it_trusts(tmp_path):

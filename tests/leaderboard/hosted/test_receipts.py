@@ -21,6 +21,7 @@ RESULT = HostedResult(
     ticket="tk-1",
     board="spring",
     contestant="ada",
+    agent="planner",
     attempt=1,
     env="agentenvs/Household-v0",
     release="1",

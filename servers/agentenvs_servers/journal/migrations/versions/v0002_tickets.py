@@ -19,6 +19,7 @@ def upgrade() -> None:
         sa.Column("name", sa.String(length=40), nullable=False),
         sa.Column("board", sa.String(length=80), nullable=False),
         sa.Column("contestant", sa.String(length=80), nullable=False),
+        sa.Column("agent", sa.String(length=80), nullable=False),
         sa.Column("attempt", sa.Integer(), nullable=False),
         sa.Column("env", sa.String(length=200), nullable=False),
         sa.Column("split", sa.String(length=200), nullable=False),
