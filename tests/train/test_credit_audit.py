@@ -274,6 +274,7 @@ def test_an_audit_leaves_its_pages(whole: Path) -> None:
     assert told["measured"] == told["episodes"] == 4
     assert "it has no credit" in told["missing"]["clone"]
     assert set(told["methods"]) | set(told["missing"]) >= {"grpo", "gigpo", "wpm", "vetta", "spo++", "klpo", "opdvr"}
+    assert ("nothing can be compared" in " ".join(told["said"])) == (told["truth"]["reliability"]["value"] is None)
     page = (folder / "report.html").read_text(encoding="utf-8")
     assert "http" not in page.replace("http://www.w3.org", "")
 

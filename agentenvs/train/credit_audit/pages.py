@@ -79,8 +79,7 @@ def sentences(result: Result) -> list[str]:
         f"{sum(one.tokens for one in truth)} tokens, {sum(one.cpu for one in truth):.0f} CPU seconds.",
         f"True advantages: standard deviation {turns.truth.std():.3f}, mean standard error {turns.errors.mean():.3f}; "
         f"{int((turns.truth == 0).sum())} are 0 exactly, {int((np.abs(turns.truth) > 2 * turns.errors).sum())} clear "
-        f"(beyond two standard errors). Reliability {shown(result.itself['reliability'])}: no method can be expected "
-        f"above a correlation of {shown(result.itself['ceiling'])}.",
+        f"(beyond two standard errors). {_reliable(result)}",
         f"Signs are over turns whose true advantage is not 0; a method's 0 counts one half. Top: the "
         f"{result.settings.top:.0%} of turns with the greatest advantages; by chance the overlap is that share.",
         f"Intervals: 95 %, bootstrap over groups, {result.settings.resamples} resamples, seed {result.settings.seed}.",
@@ -98,6 +97,15 @@ def sentences(result: Result) -> list[str]:
     if result.lost:
         said.append(f"{result.lost} episodes were lost, and are in no group.")
     return said
+
+
+def _reliable(result: Result) -> str:
+    if result.itself["reliability"].value is None:
+        return "They do not vary, so nothing can be compared: play other scenarios, or a better policy."
+    return (
+        f"Reliability {shown(result.itself['reliability'])}: no method can be expected above a correlation of "
+        f"{shown(result.itself['ceiling'])}."
+    )
 
 
 def rows(result: Result, brief: bool = False) -> list[list[str]]:
