@@ -115,7 +115,7 @@ def rows(result: Result, brief: bool = False) -> list[list[str]]:
         result: The audit's.
         brief: Leave out the intervals, except the first.
     """
-    found = [["method", *HEADS.values(), ""]]
+    found = [["method", *HEADS.values(), "note"]]
     twins = {one.method: one.same_as for one in result.credited}
     for name in ordered(result):
         note = f"same as {twins[name]}" if twins[name] else ""
@@ -193,8 +193,12 @@ def to_json(result: Result) -> dict[str, Any]:
 
 
 def svg(result: Result) -> str:
-    """Return the correlation and the clear signs of each method, with intervals; the ceiling as a line."""
-    names = ordered(result)
+    """Return the correlation and the clear signs of each method, with intervals; the ceiling as a line.
+
+    Methods that say the same as one before are left out.
+    """
+    twins = {one.method for one in result.credited if one.same_as}
+    names = [name for name in ordered(result) if name not in twins]
     height = _TOP + _ROW * len(names) + 40
     parts = []
     width = (_WIDTH - _LEFT - 2 * _RIGHT - 20) / 2
