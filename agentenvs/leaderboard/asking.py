@@ -21,6 +21,22 @@ PAGE = 100
 """Entries of a page."""
 
 MOST_REFUSALS = 200
+_NOTHING: dict[str, JSON] = {
+    "families": [],
+    "difficulties": [],
+    "passes": [],
+    "before": None,
+    "alike": [],
+    "image": None,
+    "knows": False,
+    "wants": {},
+}
+"""What an entry says of which nothing is known: a hosted run has no manifest, a score card no episodes."""
+
+_TOLD = (
+    "agent", "model", "run", "suite", "commit", "restarted", "retried", "again", "learned", "tokens_in", "tokens_out",
+    "tokens_cached", "cost_microusd",
+)  # fmt: skip
 _HIDDEN = ("no", "who", "contact", "b_no")
 
 
@@ -138,8 +154,9 @@ def _shown(row: RowMapping) -> Shown:
 
 
 def _entry(row: RowMapping) -> dict[str, Any]:
-    plain = _plain(row)
-    return {**plain, "notes_text": plain.pop("notes"), **json.loads(row["detail"])}
+    plain, detail = _plain(row), json.loads(row["detail"])
+    told = {**dict.fromkeys(_TOLD), **detail.get("told", {})}
+    return {**_NOTHING, **plain, "notes_text": plain.pop("notes"), **detail, "told": told}
 
 
 def _plain(row: RowMapping) -> dict[str, Any]:

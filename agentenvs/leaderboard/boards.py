@@ -117,6 +117,12 @@ def plan(wanted: Wanted) -> Board:
     spec = registry.spec(wanted.env)
     if not spec.capabilities.replayable:
         raise ConfigError(f"{spec.id} cannot have a board", why="its records cannot be played again")
+    if not spec.capabilities.deterministic:
+        raise ConfigError(
+            f"{spec.id} cannot have a board",
+            why="what its records call effects is the other side's word",
+            fix="host it",
+        )
     env = registry.make_from(spec, **dict(wanted.options))
     try:
         split = env.splits().get(wanted.split or spec.eval_split or spec.default_split)

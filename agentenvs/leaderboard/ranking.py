@@ -8,9 +8,8 @@ different p-values as there are pairs of counts, so the pairs are counted and no
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,18 +48,23 @@ def places(wins: NDArray[np.uint8], scores: Sequence[float], level: float = LEVE
         return Places(tuple(RankInterval(1, 1) for _ in range(rows)), 0, 0.0)
     base = wins.shape[1] + 1
     seen: dict[int, int] = {}
-    for _, kinds in _blocks(wins, base):
+    for begin, kinds in _blocks(wins, base):
         _count(kinds, base, seen)
-    seen[0] -= rows  # each with itself
-    significant, critical = _holm({kind: count // 2 for kind, count in seen.items() if count > 0}, base, level)
+        width = min(_BLOCK, rows - begin)
+        seen[0] = seen.get(0, 0) - width * (width + 1) // 2  # those that stand for no pair
+    significant, critical = _holm({kind: count for kind, count in seen.items() if count > 0}, base, level)
+    better, worse = np.zeros(rows, dtype=np.int64), np.zeros(rows, dtype=np.int64)
     table = np.asarray(scores, dtype=np.float64)
-    intervals: list[RankInterval] = []
     for begin, kinds in _blocks(wins, base):
         sure = _among(kinds, significant, base)
-        mine = table[begin : begin + len(kinds), None]
-        better, worse = (sure & (table > mine)).sum(axis=1), (sure & (table < mine)).sum(axis=1)
-        intervals += [RankInterval(1 + int(up), rows - int(down)) for up, down in zip(better, worse, strict=True)]
-    return Places(tuple(intervals), rows * (rows - 1) // 2, critical)
+        mine, others = table[begin : begin + len(kinds), None], table[None, begin:]
+        up, down = sure & (others > mine), sure & (others < mine)
+        better[begin : begin + len(kinds)] += up.sum(axis=1)
+        worse[begin : begin + len(kinds)] += down.sum(axis=1)
+        better[begin:] += down.sum(axis=0)
+        worse[begin:] += up.sum(axis=0)
+    intervals = tuple(RankInterval(1 + int(up), rows - int(down)) for up, down in zip(better, worse, strict=True))
+    return Places(intervals, rows * (rows - 1) // 2, critical)
 
 
 def sign_test(fewer: NDArray[np.int64], total: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -80,19 +84,26 @@ def sign_test(fewer: NDArray[np.int64], total: NDArray[np.int64]) -> NDArray[np.
     return found
 
 
-def _blocks(wins: NDArray[np.uint8], base: int) -> Any:
-    """Yield blocks of rows with the kind of each pair: how many scenarios went the rarer way, of how many."""
+def _blocks(wins: NDArray[np.uint8], base: int) -> Iterator[tuple[int, NDArray[np.int64]]]:
+    """Yield blocks of rows against all that do not stand above them, with the kind of each pair.
+
+    A kind is how many scenarios went either way, and how many the rarer; 0 stands for no pair where a row would meet
+    itself, or a pair of the block a second time.
+    """
     most = int(wins.max(initial=0))
     exact = [(wins == level).astype(np.float32) for level in range(1, most + 1)]
     below = [(wins < level).astype(np.float32) for level in range(1, most + 1)]
     for begin in range(0, len(wins), _BLOCK):
-        part = slice(begin, begin + _BLOCK)
-        shape = (len(wins[part]), len(wins))
+        part, rest = slice(begin, begin + _BLOCK), slice(begin, None)
+        shape = (len(wins[part]), len(wins) - begin)
         up, down = np.zeros(shape, dtype=np.float32), np.zeros(shape, dtype=np.float32)
         for same, less in zip(exact, below, strict=True):
-            up += same[part] @ less.T
-            down += less[part] @ same.T
-        kinds = ((up + down) * base + np.minimum(up, down)).astype(np.int64)
+            up += same[part] @ less[rest].T
+            down += less[part] @ same[rest].T
+        kinds = np.minimum(up, down).astype(np.int64)
+        up += down
+        kinds += up.astype(np.int64) * base
+        kinds[np.tril_indices(shape[0])] = 0
         yield begin, kinds
 
 

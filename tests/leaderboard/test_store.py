@@ -12,9 +12,12 @@ import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 
+from agentenvs.core import registry
 from agentenvs.core.canon import digest
+from agentenvs.core.errors import ConfigError
 from agentenvs.leaderboard import anchors, asking, schema, unpacking
 from agentenvs.leaderboard.boards import Board
+from agentenvs.leaderboard.building import build
 from agentenvs.leaderboard.refusals import Refused
 from agentenvs.leaderboard.store import Store, opened
 from tests import postgres
@@ -163,6 +166,7 @@ def test_score_cards_are_yardsticks_that_nobody_replayed(tmp_path: Path):
         rows, _ = asking.page(store, board.id)
         assert {row["tier"] for row in rows} == {"self-reported"}
         assert rows[0]["rate"] == 1.0
+        assert build(store, tmp_path / "site") == 5 + 6  # every row has its page
 
 
 def test_two_who_send_at_once(tmp_path: Path, small: Board, desks):
@@ -214,6 +218,15 @@ def test_a_sealed_board_takes_nothing_that_was_played_elsewhere(tmp_path: Path, 
 
 def test_a_board_that_is_not_there(store: Store, small: Board, desks):
     assert refused(store, replace(small, split="dev"), desks["expert"].sent()).reason == "no-board"
+
+
+def test_a_world_whose_records_prove_nothing_has_no_board(monkeypatch: pytest.MonkeyPatch):
+    spec = registry.spec("household")
+    for lost, said in (("deterministic", "the other side's word"), ("replayable", "cannot be played again")):
+        loose = replace(spec, id=f"toys/{lost}-v0", slug=lost, capabilities=replace(spec.capabilities, **{lost: False}))
+        monkeypatch.setitem(registry._registered, loose.id, loose)
+        with pytest.raises(ConfigError, match=said):
+            desk.board(env=loose.id)
 
 
 def test_everything_that_moves_a_score_makes_another_board(small: Board):
