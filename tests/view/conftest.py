@@ -34,11 +34,12 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with two runs of sixty episodes, won and lost, and a training run; nobody writes into it."""
+    """A folder of two runs, won and lost, and a training run; a third run lies beside it. Nobody writes there."""
     room = tmp_path_factory.mktemp("made")
     for policy in ("expert", "prior"):
         options = {"limit": 11}
         evaluate(RunConfig("household", policy, episodes=EPISODES, options=options, out=room / "runs" / policy))
+    evaluate(RunConfig("household", "oracle", episodes=12, options={"limit": 11}, out=room / "yardstick"))
     training(room / "runs" / "training")
     return room / "runs"
 

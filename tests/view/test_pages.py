@@ -5,12 +5,17 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from agentenvs.core import registry
 from agentenvs.harness.compare import compare
 from agentenvs.harness.report import percent, read_run
+from tests.envs.fixtures import register_fixtures
+from tests.harness.toys import Counter
 from tests.view.conftest import EPISODES
 from tests.view.site import Site, rows, shares, text_of
 
@@ -154,6 +159,58 @@ def test_two_episodes_stand_side_by_side(site: Site, made: Path) -> None:
     assert page.index('id="first-difference"') < page.index(f'id="turn-{at}"')
     same = site.get(f"/compare/episode?run={site.name('prior')}&run={site.name('expert')}&a=5&b=6")
     assert "two different scenarios" in same
+
+
+def test_what_both_played_alike_stands_once(view: Callable[..., Site], made: Path) -> None:
+    site = view(made, made.parent / "yardstick")
+    page = site.get(f"/compare/episode?run={site.name('prior')}&run={site.name('yardstick')}&a=9&b=9")
+    alike = page[: page.index('id="first-difference"')]
+    assert alike.count('<span class="tag">the same</span>') == 4
+    assert page.count('<span class="tag">the same</span>') == 4
+    assert "To the first difference: turn 5<" in page
+
+
+class Desk:
+    """Asks, refunds and ends, and keeps what a model said."""
+
+    def reset(self, spec: Any, task: Any) -> None:
+        self.said = iter(
+            [{"message": "Which order?"}, {"tool": "refund", "arguments": {"order": "A-1"}}, {"end": "that is all"}]
+        )
+
+    def act(self, observation: Any) -> Any:
+        return next(self.said)
+
+    def sidecar(self) -> Any:
+        call = {"turn": 2, "tokens_in": 1200, "tokens_out": 34, "tokens_cached": 1000, "seconds": 1.5, "repaired": True}
+        said = {"role": "assistant", "content": "I refund it."}
+        return {"model": "m", "calls": [{**call, "said": said, "raw": '{"choices": [{"text": "I refund it."}]}'}]}
+
+
+def test_tools_messages_and_replies_of_models_are_shown(
+    played: Callable[..., Path], view: Callable[..., Site], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "_registered", dict(registry._registered))
+    register_fixtures()
+    site = view(played("desk", Desk(), registry.make("clerk")))
+    words = text_of(site.episode("desk", 0))
+    for there in (
+        "to the user Which order?",
+        "calls refund",
+        "&#34;order&#34;: &#34;A-1&#34;",
+        "ends the episode that is all",
+        "model call: 1,200 tokens in (1,000 cached), 34 out, 1.5 s repaired",
+        "said I refund it. raw reply",
+    ):
+        assert there in words
+    inside = text_of(site.episode("desk", 0, "?trace=1"))
+    assert "every observation, reward and state is as recorded" in inside
+    assert "result of refund" in inside
+
+
+def test_a_world_that_is_not_here_is_not_played_again(played: Callable[..., Path], view: Callable[..., Site]) -> None:
+    site = view(played("toy", Desk(), Counter()))
+    assert "It could not be played again: " in site.episode("toy", 0, "?trace=1")
 
 
 def test_others_who_played_the_scenario_are_named(site: Site) -> None:
