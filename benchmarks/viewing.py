@@ -109,9 +109,12 @@ def main() -> None:
         with viewer(room / "runs", room / "cache") as (url, pid), httpx.Client(base_url=url, timeout=300) as client:
             measure(client, pid, episodes)
         with viewer(room / "runs", room / "cache") as (url, pid), httpx.Client(base_url=url, timeout=300) as client:
-            names = runs(client)
+            names, before = runs(client), cpu(pid)
             wall, _ = timed(lambda: client.get(f"/run/{names[0]}"))
-            print(f"first page of a run whose index is there, by a viewer just started: {wall:.0f} ms")
+            spent = 1000 * (cpu(pid) - before)
+            print(
+                f"first page of a run whose index is there, by a viewer just started: {wall:.0f} ms, CPU {spent:.0f} ms"
+            )
 
 
 def runs(client: httpx.Client) -> list[str]:
@@ -125,23 +128,25 @@ def measure(client: httpx.Client, pid: int, episodes: int) -> None:
     wall, _ = timed(lambda: client.get("/"))
     print(f"first list of runs: {wall:.0f} ms")
     first, second = runs(client)
-    begin = time.perf_counter()
+    begin, before = time.perf_counter(), cpu(pid)
     wall, page = timed(lambda: client.get(f"/run/{first}"))
     print(f"first page of a run that was never looked at: {wall:.0f} ms")
     while "Reading the episodes" in page.text:
         time.sleep(0.05)
         page = client.get(f"/run/{first}")
-    print(f"all of its episodes are read after {time.perf_counter() - begin:.2f} s")
-    client.get(f"/run/{second}")
-    begin = time.perf_counter()
+    print(f"all of its episodes are read after {time.perf_counter() - begin:.2f} s, CPU {cpu(pid) - before:.1f} s")
+    while "Reading the episodes" in client.get(f"/run/{second}").text:
+        time.sleep(0.05)
+    begin, before = time.perf_counter(), cpu(pid)
     compared = f"/compare?run={first}&run={second}"
     while "being made" in client.get(compared).text:
         time.sleep(0.1)
-    print(f"first comparison of the two: {time.perf_counter() - begin:.2f} s")
-    begin = time.perf_counter()
+    print(f"first comparison of the two: {time.perf_counter() - begin:.2f} s, CPU {cpu(pid) - before:.1f} s")
+    begin, before = time.perf_counter(), cpu(pid)
     while "so far" in client.get(f"/run/{first}?text=mug").text:
         time.sleep(0.2)
-    print(f"the words of all tasks are searchable after {time.perf_counter() - begin:.1f} s")
+    spent = cpu(pid) - before
+    print(f"the words of all tasks are searchable after {time.perf_counter() - begin:.1f} s, CPU {spent:.1f} s")
     last = episodes - 1
     places = {
         "list of runs": "/",
