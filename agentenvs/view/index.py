@@ -68,6 +68,8 @@ class Index:
         self._texts: threading.Thread | None = None
         self._opened: sqlite3.Connection | None = None
         self._reader: sqlite3.Connection | None = None
+        self._seen: tuple[int, set[int]] = (-1, set())
+        """Where the table had been read to, and the numbers of its episodes; kept while more follows at once."""
         self._memory = f"file:agentenvs-view-{id(self)}?mode=memory&cache=shared"
         self._reading = threading.RLock()
 
@@ -112,6 +114,7 @@ class Index:
     def _catch_up(self) -> None:
         while self._chunk():
             time.sleep(0.001)  # whoever waits for the lock goes first
+        self._seen = (-1, set())
 
     def _chunk(self) -> bool:
         """Read some more of the table; returns whether there is more."""
@@ -155,10 +158,13 @@ class Index:
 
     def _add(self, base: sqlite3.Connection, data: bytes, offset: int) -> None:
         first = (self._fact("lines") or 0) + 1
-        seen = {number for (number,) in base.execute("SELECT number FROM episodes")}
+        known = self._seen
+        seen = known[1] if known[0] == offset else {number for (number,) in base.execute("SELECT number FROM episodes")}
+        self._seen = (-1, set())  # until it is written, whatever comes
         damage: list[Damage] = []
         base.executemany(_INSERT, rows(data, first, seen, damage))
         base.executemany("INSERT INTO damage VALUES (?, ?, ?)", damage[:1000])
+        self._seen = (offset + len(data), seen)
         inode = (files.stamp(self.folder / TABLE) or (0, 0, 0))[0]
         self._note(base, lines=first - 1 + data.count(b"\n"), inode=inode)
         before = b""
@@ -192,12 +198,14 @@ class Index:
 
     def read_texts(self) -> None:
         """Read the tasks that are not known yet."""
-        while True:
-            missing = self.ask(
-                "SELECT number FROM episodes WHERE number NOT IN (SELECT number FROM texts) LIMIT ?", _TEXTS_AT_ONCE
-            )
-            if not missing:
-                return
+        last = -1
+        while missing := self.ask(
+            "SELECT e.number FROM episodes e LEFT JOIN texts t ON t.number = e.number "
+            "WHERE t.number IS NULL AND e.number > ? ORDER BY e.number LIMIT ?",
+            last,
+            _TEXTS_AT_ONCE,
+        ):
+            last = missing[-1][0]
             found = [(number, sidecars.task(self.folder, number)) for (number,) in missing]
             with self._lock, self._writing() as base:
                 base.executemany("INSERT OR IGNORE INTO texts VALUES (?, ?)", found)

@@ -25,7 +25,6 @@ PICTURES = {
     "view-episode": ("/run/{prior}/episode/3?trace=1#turn-3", "light", "#turn-3"),
     "view-side-by-side": ("/compare/episode?run={prior}&run={yardstick}&a=9&b=9", "light", "#first-difference"),
     "view-comparison": ("/compare?run={prior}&run={expert}", "dark", None),
-    "view-training": ("/training/{training}", "dark", None),
 }
 
 
