@@ -45,6 +45,7 @@ class CloneConfig:
     demonstrations: int = 0
     """None where 0."""
     policy: str = "expert"
+    """A player of the worlds; the oracle plays for the expert where a world has none."""
     first: int = 1_000_000
     """Index of the first scenario that is demonstrated."""
     batch: int = 8
@@ -118,6 +119,9 @@ class TrainConfig:
     max_gap: float = 0.05
     """The largest mean difference between the sampler's and the trainer's log-probabilities at the first update of a
     step, in nats a token, where both have the same weights; a larger one stops the run."""
+
+    tensorboard: bool = False
+    """Whether metrics are written for TensorBoard too."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON form; :func:`from_form` reads it."""

@@ -18,13 +18,16 @@ _TICKS = 4
 
 SHOWN: Mapping[str, Sequence[str]] = {
     "Success": ("success", "eval_success"),
+    "Success by world": ("success/*",),
+    "Held-out success by world": ("eval_success/*",),
     "Return": ("return",),
     "Valid actions": ("valid",),
     "Advantages that say something": ("advantage_cover", "groups_telling"),
     "Sampler against trainer, nats a token": ("gap",),
     "Norm of the gradient": ("gradient_norm",),
+    "Seconds a step: worlds, sampling, training": ("seconds_env", "seconds_model", "seconds_train"),
 }
-"""The pictures of a report, and what is drawn in each."""
+"""The pictures of a report, and what is drawn in each; ``NAME/*`` is a curve for each world of a mixture."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +58,25 @@ def read(folder: Path) -> list[dict[str, Any]]:
 def curves(lines: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[Curve]:
     """Return the curves of some metrics over steps."""
     found = []
-    for name in names:
+    for name in _each(lines, names):
         points = [(line["step"], line[name]) for line in lines if line["kind"] != "clone" and name in line]
         band: list[tuple[float, float, float]] = []
         if name == "eval_success":
             band = [(line["step"], line["eval_low"], line["eval_high"]) for line in lines if name in line]
         if points:
             found.append(Curve(name, points, band))
+    return found
+
+
+def _each(lines: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[str]:
+    """Put the names of metrics in the place of ``NAME/*``; none where there is one world alone."""
+    found: list[str] = []
+    for name in names:
+        if not name.endswith("/*"):
+            found.append(name)
+            continue
+        several = sorted({key for line in lines for key in line if key.startswith(name[:-1])})
+        found += several if len(several) > 1 else []
     return found
 
 

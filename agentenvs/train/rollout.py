@@ -97,6 +97,8 @@ class Rollouts:
     """Each plays its share of the groups; all get all episodes."""
     admissible: bool = False
     """Whether turns are written with their legal actions, even where sampling is free."""
+    model_seconds: float = 0.0
+    """Spent in the sampler, in all calls of :meth:`play` together."""
     _ids: dict[str, list[int]] = field(default_factory=dict)
 
     def play(
@@ -188,7 +190,9 @@ class _Stage:
         for slot in range(next(iter(self.rollouts.worlds.values())).size):
             self._fill(slot)
         while self.seats:
+            start = time.perf_counter()
             done: list[tuple[int, Sampled]] = engine.advance(self.sampling)
+            self.rollouts.model_seconds += time.perf_counter() - start
             self._take(done)
 
     # ---- beginning and end -----------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from agentenvs.core.task import TaskRef
 from agentenvs.harness.policies import resolve
 from agentenvs.train import models
 from agentenvs.train.batch import Batch
+from agentenvs.train.board import Board
 from agentenvs.train.config import TrainConfig, from_form
 from agentenvs.train.engine import lora
 from agentenvs.train.engine.learner import Learner, LearnerConfig
@@ -106,6 +107,7 @@ class _Parts:
 class _Run:
     def __init__(self, config: TrainConfig, folder: Path, tell: Tell, ranks: Ranks) -> None:
         self.config, self.folder, self.tell, self.ranks = config, folder, tell, ranks
+        self._board: Board | None = None
 
     def begin(self) -> Path:
         parts = self._open()  # what makes no sense is said before anything is written
@@ -167,8 +169,9 @@ class _Run:
             tokenizer = train_tokenizer(_said(config, worlds), config.model.vocabulary)
         return tokenizer, models.build(config.shape, len(tokenizer), config.seed)
 
-    @staticmethod
-    def _close(parts: _Parts) -> None:
+    def _close(self, parts: _Parts) -> None:
+        if self._board is not None:
+            self._board.close()
         parts.engine.close()
         for world in parts.worlds.values():
             world.close()
@@ -196,7 +199,7 @@ class _Run:
 
     def _demonstrations(self, parts: _Parts, name: str) -> list[Episode]:
         asked, world = self.config.clone, parts.worlds[name]
-        policy = resolve(asked.policy, world.spec)()
+        policy = resolve(demonstrator(asked.policy, world), world.spec)()
         split = self.config.worlds[name].split
         refs = [Assignment(name, TaskRef(split, asked.first + place)) for place in range(asked.demonstrations)]
         episodes = list(demonstrate(world, policy, parts.template, refs, self.config.rollout.head))
@@ -211,6 +214,8 @@ class _Run:
 
     def _loop(self, parts: _Parts) -> Path:
         config, trainer = self.config, parts.trainer
+        if config.tensorboard and self.ranks.first:
+            self._board = Board(self.folder, trainer.number)
         if trainer.number == 0:
             parts.engine.keep("start")
             self._evaluate(parts)
@@ -256,6 +261,8 @@ class _Run:
         line = json.dumps({"kind": kind, "step": number, **metrics})
         with (self.folder / "metrics.jsonl").open("a", encoding="utf-8") as file:
             file.write(line + "\n")
+        if self._board is not None:
+            self._board.add(kind, number, metrics)
         self.tell(kind, {"step": float(number), **metrics})
 
     # ---- checkpoints -----------------------------------------------------------------------------------------------
@@ -301,11 +308,16 @@ def _said(config: TrainConfig, worlds: Mapping[str, World]) -> list[str]:
     texts: list[str] = []
     for name in sorted(worlds):
         world, split = worlds[name], config.worlds[name].split
-        policy = resolve(config.clone.policy, world.spec)()
+        policy = resolve(demonstrator(config.clone.policy, world), world.spec)()
         for place in range(SEEN):
             ref = TaskRef(split, config.clone.first + place)
             texts += shown(world, policy, ref)
     return texts
+
+
+def demonstrator(name: str, world: World) -> str:
+    """Return the player that is cloned: the expert of a world that has none is its oracle."""
+    return "oracle" if name == "expert" and name not in world.spec.players else name
 
 
 def shown(world: World, policy: Any, ref: TaskRef) -> list[str]:

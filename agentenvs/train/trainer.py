@@ -71,9 +71,10 @@ class Trainer:
         """
         plan = self.pipeline.sampler.plan(self.number)
         self._lag()
-        start = time.perf_counter()
+        start, sampled = time.perf_counter(), self.rollouts.model_seconds
         episodes, metrics = self._collect(plan)
         metrics["seconds_rollout"] = time.perf_counter() - start
+        metrics["seconds_model"] = self.rollouts.model_seconds - sampled
         step = Step(self.number, episodes, metrics)
         kept = [episode for episode in episodes if self._kept(episode)]
         metrics |= described(episodes) | {"dropped": float(len(episodes) - len(kept))}

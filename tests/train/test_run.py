@@ -26,7 +26,7 @@ from agentenvs.train.run import resume, train
 from agentenvs.train.trainer import DriftError
 from tests.train.games import episodes, tiny
 
-TIMES = {"seconds", "seconds_env", "seconds_rollout", "seconds_train"}
+TIMES = {"seconds", "seconds_env", "seconds_model", "seconds_rollout", "seconds_train"}
 
 
 def small(**changes: Any) -> TrainConfig:

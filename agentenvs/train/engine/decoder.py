@@ -59,7 +59,9 @@ class Decoder:
         kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
         return kinds == {"full_attention"} and not getattr(config, "use_sliding_window", False)
 
-    def forward(self, ids: Tensor, start: Tensor, cache: Cache, rows: Tensor | None = None) -> Tensor:
+    def forward(
+        self, ids: Tensor, start: Tensor, cache: Cache, rows: Tensor | None = None, reach: int | None = None
+    ) -> Tensor:
         """Compute new tokens, and put their keys and values into the cache.
 
         Args:
@@ -67,6 +69,7 @@ class Decoder:
             start: Position of the first of them, shape ``(b,)``.
             cache: What stands before.
             rows: Which slots they belong to, shape ``(b,)``; all of them, in order, where None.
+            reach: How much of the cache is looked at; as far as any row reaches where None.
 
         Returns:
             Hidden states after the last norm, shape ``(b, s, d)``.
@@ -75,7 +78,7 @@ class Decoder:
         count, width = ids.shape
         positions = start[:, None] + torch.arange(width, device=ids.device)
         positions = positions.clamp_(max=cache.length - 1)
-        reach = int(positions.max()) + 1
+        reach = int(positions.max()) + 1 if reach is None else reach
         hidden = body.embed_tokens(ids)
         rope = body.rotary_emb(hidden, positions)
         groups = self._heads // self._kv

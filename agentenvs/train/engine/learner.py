@@ -18,9 +18,10 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from agentenvs.core.errors import ConfigError
 from agentenvs.train.batch import Batch
 from agentenvs.train.engine.packing import MicroBatch, pack
-from agentenvs.train.engine.ranks import Ranks, whole, within
+from agentenvs.train.engine.ranks import Ranks, blocks, whole, within
 from agentenvs.train.engine.slots import restricted
 from agentenvs.train.interfaces import Loss, Tokens, Update
 from agentenvs.train.records import Candidates, Floats
@@ -50,6 +51,8 @@ class LearnerConfig:
     """``float32``, or ``bfloat16`` for matrix products under fp32 weights."""
     checkpointing: bool = False
     """Compute activations again on the way back."""
+    compile: bool = False
+    """Compile the model's blocks (``torch.compile``); on CUDA only."""
 
 
 class Scorer:
@@ -67,6 +70,11 @@ class Scorer:
     ) -> None:
         self.model, self.config, self.temperature = model, config, temperature
         self.ranks = ranks or Ranks()
+        if config.compile:
+            if self.device.type != "cuda":
+                raise ConfigError("blocks are compiled on CUDA only", fix="leave out learner.compile")
+            for block in blocks(model):
+                block.compile(dynamic=True)
 
     @property
     def device(self) -> torch.device:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -85,12 +85,17 @@ class Ranks:
 
         device = next(model.parameters()).device.type
         mesh = init_device_mesh(device, (self.size,))
-        body = model.base_model
-        for block in body.layers if hasattr(body, "layers") else body.h:
+        for block in blocks(model):
             fully_shard(block, mesh=mesh)
         fully_shard(model, mesh=mesh)
         model.within = types.MethodType(_run, model)
         register_fsdp_forward_method(model, "within")
+
+
+def blocks(model: Any) -> Iterator[nn.Module]:
+    """Yield the blocks of a model."""
+    body = model.base_model
+    return iter(body.layers if hasattr(body, "layers") else body.h)
 
 
 def join(device: str) -> Ranks:

@@ -23,6 +23,7 @@ from torch import Tensor
 from agentenvs.core.errors import ConfigError
 from agentenvs.train.engine.chance import choose, uniform
 from agentenvs.train.engine.decoder import Cache, Decoder
+from agentenvs.train.engine.graphs import Graphs
 from agentenvs.train.engine.legal import Trie
 from agentenvs.train.interfaces import Draw, Sampled, Sampling
 
@@ -190,10 +191,11 @@ class SlotsBase(ABC):
 class Slots(SlotsBase):
     """The fast way, for models that :class:`Decoder` fits: one cache, one forward pass for many slots."""
 
-    def __init__(self, model: torch.nn.Module, slots: int, length: int) -> None:
+    def __init__(self, model: torch.nn.Module, slots: int, length: int, *, graphs: bool = False) -> None:
         super().__init__(model, slots, length)
         self._decoder = Decoder(model)
         self._cache = Cache(self.model.config, slots, length, next(model.parameters()).dtype, self._device)
+        self._graphs = Graphs(self._decoder, self._cache) if graphs else None
 
     def _plan(self, places: list[int]) -> list[list[int]]:
         """Put slots together that are fed about as much: what is padded is computed for nothing."""
@@ -216,7 +218,11 @@ class Slots(SlotsBase):
         ids = torch.tensor(padded, device=self._device)
         start = torch.tensor([len(self._slots[line].cached) for line in lines], device=self._device)
         index = None if dense else torch.tensor(list(rows), device=self._device)
-        hidden = self._decoder.forward(ids, start, self._cache, index)
+        if self._graphs is not None and dense and width == 1:
+            longest = max(len(slot.cached) for slot in self._slots)
+            hidden = self._graphs.forward(ids, start, longest)
+        else:
+            hidden = self._decoder.forward(ids, start, self._cache, index)
         last = torch.tensor([len(chunk) - 1 for chunk in chunks], device=self._device)
         where = torch.tensor(list(rows), device=self._device) if dense else torch.arange(len(rows), device=self._device)
         return hidden[where, last]

@@ -42,6 +42,8 @@ class SamplerConfig:
     max_length: int = 1024
     """The most tokens of each."""
     precision: str = "float32"
+    graphs: bool = False
+    """Replay the pass over single tokens as a CUDA graph; on CUDA only, for models of Llama's shape."""
     keep_versions: int = 1
     """How many published versions are kept for :meth:`TorchEngine.use`."""
 
@@ -96,8 +98,9 @@ class TorchEngine:
     def _made_slots(self) -> Slots | GenericSlots | RemoteSlots:
         sampler, vocabulary = self.config, self._twin.get_output_embeddings().weight.shape[0]
         if not self.servers.urls:
-            kind = Slots if Decoder.fits(self._twin) else GenericSlots
-            return kind(self._twin, sampler.slots, sampler.max_length)
+            if Decoder.fits(self._twin):
+                return Slots(self._twin, sampler.slots, sampler.max_length, graphs=sampler.graphs)
+            return GenericSlots(self._twin, sampler.slots, sampler.max_length)
         if sampler.keep_versions > 1:
             raise ConfigError("servers sample with the newest weights alone", fix="leave out slots.keep_versions")
         return RemoteSlots(self.servers, sampler.slots, sampler.max_length, vocabulary)
