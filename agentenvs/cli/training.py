@@ -81,6 +81,7 @@ def train(
         raise ConfigError("a run goes on by its own configuration", fix="leave out --set and --out")
     from agentenvs.train import picture, run
     from agentenvs.train.config import read
+    from agentenvs.train.engine.ranks import talks
 
     with console.files():
         if resume is not None:
@@ -90,6 +91,8 @@ def train(
             made = read(config, change)
             folder = out or Path("runs") / made.name
             model = run.train(made, folder, tell=_teller())
+        if not talks():
+            return
         page = picture.report(folder)
     _tell(folder, model, page, as_json)
 

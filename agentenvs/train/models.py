@@ -75,7 +75,7 @@ def load(folder: str | Path) -> tuple[Any, Any]:
         raise ConfigError(
             f"{path} holds no model", why="config.json is not there", fix="name a folder of Hugging Face's"
         )
-    transformers.utils.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    _quietly()
     try:
         model = transformers.AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32, local_files_only=True)
         words = tokenizer(path)
@@ -92,5 +92,11 @@ def tokenizer(folder: Path) -> Any:
 def store(model: Any, tokenizer: Any, folder: Path) -> None:
     """Write model and tokenizer as a folder of Hugging Face's."""
     folder.mkdir(parents=True, exist_ok=True)
+    _quietly()
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
+
+
+def _quietly() -> None:
+    """Show no bars of transformers' own: a run tells its progress itself."""
+    transformers.utils.logging.disable_progress_bar()  # type: ignore[no-untyped-call]

@@ -111,6 +111,11 @@ def join(device: str) -> Ranks:
     return Ranks(dist.get_rank(), dist.get_world_size())
 
 
+def talks() -> bool:
+    """Return whether this is the process, of those that ``torchrun`` began, that writes files and talks."""
+    return os.environ.get("RANK", "0") == "0"
+
+
 def leave() -> None:
     """Take leave of the other ranks."""
     if dist.is_initialized():
