@@ -152,7 +152,6 @@ def page(world: World, sheets: Sheets, problem: ProblemError | None = None, stat
         problem: Why the last choice was refused.
         status: Of the answer.
     """
-    card = world.describe()["card"]
     form = None if problem is None else orjson.loads(problem.body)
     return pages.page(
         "play_world.html.j2",
@@ -164,6 +163,5 @@ def page(world: World, sheets: Sheets, problem: ProblemError | None = None, stat
         sheets=sheets,
         refused=form,
         key=new_key(),
-        card=card,
         path=PATH,
     )
