@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from agentenvs.api import world
 from agentenvs.core.errors import ConfigError, ContractError
 from agentenvs.core.task import TaskRef
 from agentenvs.harness.audit import audit_env, changes
@@ -204,3 +205,11 @@ def test_an_audit_that_is_none_is_refused(monkeypatch):
 def test_no_episodes_are_refused(episodes):
     with pytest.raises(ConfigError, match="episodes are none"):
         audit_env(Sound, episodes=episodes)
+
+
+def test_a_hack_that_had_nothing_to_try_does_not_say_that_the_world_held():
+    task = staticmethod(lambda rng: {"word": "iris", "door": rng.choice(common.DOORS)})
+    alike = type("Alike", (common.Doors,), {"__module__": __name__, "task": task})  # all end with one and the same step
+    made = audit_env(world("audit/Alike-v0", steps=20, players=common.PLAYERS)(alike), quick=True, episodes=3)
+    row = made.row("hack.odd-answers")
+    assert (row.verdict, row.evidence) == ("skipped", "there is nothing of the kind to try")

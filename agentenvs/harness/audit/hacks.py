@@ -84,6 +84,8 @@ def _row(
             return skipped(name, tries, f"it cannot be played: {error.what}")
     if probe is None or not takes:
         return None
+    if not any(take.turns or take.raised for take in takes):
+        return skipped(name, tries, "there is nothing of the kind to try")
     row = judged(name, tries, probe, takes, theatre.spec.reward_range)
     return opened(row, theatre.said.open[name]) if name in theatre.said.open else row
 
