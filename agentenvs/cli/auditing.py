@@ -57,13 +57,13 @@ def audit(
             env=env,
             progress=progress,
         )
-    if html is not None:
-        with console.files():
-            html.write_text(page(report), encoding="utf-8", errors="replace")
     if as_json:
         console.result(report.to_json())
     else:
         _show(report)
+    if html is not None:
+        with console.files():
+            html.write_text(page(report), encoding="utf-8", errors="replace")
     raise typer.Exit(console.OK if report.passed else console.FAILED)
 
 

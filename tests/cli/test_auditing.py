@@ -52,3 +52,9 @@ def test_a_mistake_shows_no_traceback(cli, words, said):
     assert ran.code == 2
     assert said in ran.err
     assert "Traceback" not in ran.err
+
+
+def test_a_page_that_cannot_be_written_does_not_cost_the_table(cli):
+    ran = cli("audit", "tests.audit.broken.common:Sound", "--quick", "-n", "1", "--html", "nowhere/audit.html")
+    assert (ran.code, "cannot be read or written" in ran.err) == (2, True)
+    assert "hack.judge-text" in ran.out

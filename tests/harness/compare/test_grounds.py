@@ -61,8 +61,8 @@ def test_an_option_may_be_what_is_compared(tmp_path: Path) -> None:
 
 def test_what_no_world_has_cannot_be_what_is_compared(tmp_path: Path) -> None:
     runs = [run(tmp_path / name, outcomes("10")) for name in "ab"]
-    with pytest.raises(ConfigError, match=r"(?s)has the option 'limt'.*name one of: .*limit"):
-        compare(runs, across=["limt"])
+    with pytest.raises(ConfigError, match=r"(?s)has the option 'speed'.*name one of: .*limit"):
+        compare(runs, across=["speed"])
 
 
 def test_other_scenarios_under_the_same_address(tmp_path: Path) -> None:
