@@ -73,7 +73,7 @@ def _fill(store: Store, board_id: str, rows: int) -> None:
     wins = (made.random((rows, board.scenarios)) < skill).astype(np.uint8)
     signed = made.bytes(8 * board.scenarios * rows)
     played = [
-        Played(n, digest(n), digest(-n), n % 3 > 0, 1.0, 20, 1, "terminated", f"k{n % 6}")
+        Played(n, digest(n), digest(-n), digest(-n), n % 3 > 0, 1.0, 20, 1, "terminated", f"k{n % 6}")
         for n in range(board.scenarios)
     ]
     detail = canonical({**count(played, board, b"key").detail, "told": {}, "alike": []})
@@ -89,7 +89,7 @@ def _fill(store: Store, board_id: str, rows: int) -> None:
             "reward": won / board.scenarios, "turns": 20.0, "failed": 0, "detail": detail, "position": 0,
         })  # fmt: skip
         own = signed[8 * board.scenarios * number : 8 * board.scenarios * (number + 1)]
-        blobs.append({"entry": number + 1, "wins": row.tobytes(), "actions": own, "records": own})
+        blobs.append({"entry": number + 1, "wins": row.tobytes(), "actions": own, "moves": own, "records": own})
     with store.writing() as connection:
         connection.execute(schema.entries.insert(), lines)
         connection.execute(schema.plays.insert(), blobs)

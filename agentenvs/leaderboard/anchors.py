@@ -144,6 +144,6 @@ def _card_entry(band: Band, board: Board) -> Entry:
         "families": [],
     }
     empty = b"\0" * board.scenarios
-    counted = Counted(columns, detail, empty, b"", b"")
+    counted = Counted(columns, detail, empty, b"", b"", b"")
     named = Submission(contestant=f"the score card: {band.player}", agent=band.player)
     return Entry(f"card-{band.player}", "card", "self-reported", named, counted, None, band.player)

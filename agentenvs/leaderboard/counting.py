@@ -25,6 +25,7 @@ class Counted:
     detail: dict[str, JSON]
     wins: bytes
     actions: bytes
+    moves: bytes
     records: bytes
 
 
@@ -66,7 +67,8 @@ def count(episodes: Sequence[Played], board: Board, key: bytes) -> Counted:
         "passes": _passes(attempts, board, key),
         "before": _before(episodes),
     }
-    return Counted(columns, detail, bytes(wins), prints(episodes, "actions"), prints(episodes, "record"))
+    actions, moves, records = (prints(episodes, name) for name in ("actions", "moves", "record"))
+    return Counted(columns, detail, bytes(wins), actions, moves, records)
 
 
 def _interval(attempts: Sequence[tuple[int, int]], board: Board, key: bytes) -> tuple[Interval, str]:

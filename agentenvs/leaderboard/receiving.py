@@ -207,6 +207,7 @@ def _episodes(result: HostedRun) -> list[Played]:
                 place=place,
                 record=one.record or mark,
                 actions=mark,
+                moves=mark,
                 success=one.success and counts,
                 reward=one.reward if counts else min(one.reward, 0.0),
                 turns=one.turns,

@@ -91,9 +91,11 @@ plays = Table(
     Column("entry", _Number, ForeignKey("entries.no", ondelete="CASCADE"), primary_key=True),
     Column("wins", LargeBinary, nullable=False),
     Column("actions", LargeBinary, nullable=False),
+    Column("moves", LargeBinary, nullable=False),
     Column("records", LargeBinary, nullable=False),
 )
-"""``wins``: a byte a scenario. ``actions``, ``records``: eight bytes of a digest an episode, in order of scenario."""
+"""``wins``: a byte a scenario. ``actions``, ``moves``, ``records``: eight bytes of a digest an episode, in order of
+scenario."""
 
 refusals = Table(
     "refusals",

@@ -357,7 +357,7 @@ def _check_entry(
         )
     if entry.tier in ("hosted", "attested"):
         return ()
-    found = likeness(entry.counted.actions, entry.counted.records, _earlier(connection, board_id, who), entry.player)
+    found = likeness(entry.counted, _earlier(connection, board_id, who), entry.player)
     if found.same_as is not None:
         raise _copied(found, found.same_as, len(entry.counted.actions) // 8)
     if found.pooled:
@@ -381,6 +381,7 @@ def _copied(found: Likeness, other: Earlier, number: int) -> Refused:
         )
     of = f"the board's own {other.player}" if other.player and other.row.startswith("anchor-") else other.name
     signed = f", {found.records} of them byte for byte" if found.records else ""
+    signed = ", but for turns that changed nothing" if found.padded else signed
     return Refused(
         "copied",
         f"{found.shared} of its {number} episodes are those of {of} ({other.row[:12]}){signed}",
@@ -391,7 +392,7 @@ def _copied(found: Likeness, other: Earlier, number: int) -> Refused:
 
 def _earlier(connection: Connection, board_id: str, who: str) -> list[Earlier]:
     columns = (entries.c.id, entries.c.contestant, entries.c.who, entries.c.kind, entries.c.player, entries.c.detail)
-    asked = select(*columns, plays.c.actions, plays.c.records).join(plays, plays.c.entry == entries.c.no)
+    asked = select(*columns, plays.c.actions, plays.c.moves, plays.c.records).join(plays, plays.c.entry == entries.c.no)
     return [
         Earlier(
             row["id"],
@@ -400,6 +401,7 @@ def _earlier(connection: Connection, board_id: str, who: str) -> list[Earlier]:
             row["kind"] == "anchor" and bool(json.loads(row["detail"]).get("knows")),
             row["player"] if row["kind"] == "anchor" else None,
             row["actions"],
+            row["moves"],
             row["records"],
         )
         for row in connection.execute(asked.where(entries.c.board == board_id).order_by(entries.c.no)).mappings()
@@ -430,7 +432,7 @@ def _write(
         **entry.counted.columns,
     }
     number = connection.execute(entries.insert().values(**values)).inserted_primary_key
-    blobs = {"wins": entry.counted.wins, "actions": entry.counted.actions, "records": entry.counted.records}
+    blobs = {name: getattr(entry.counted, name) for name in ("wins", "actions", "moves", "records")}
     if number is not None:
         connection.execute(plays.insert().values(entry=number[0], **blobs))
 

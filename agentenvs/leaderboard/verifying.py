@@ -57,6 +57,8 @@ class Played:
     """Digest of its record."""
     actions: str
     """Digest of its scenario and what was done in it, whoever signed for it."""
+    moves: str
+    """The same of what changed the world alone: whoever pads another's play with idle turns does not change this."""
     success: bool
     reward: float
     turns: int
@@ -370,7 +372,8 @@ def _counted(record: Record, env: Environment, board: Board, *, anew: bool) -> P
     return Played(
         place=record.ref.index - board.start,
         record=record.digest,
-        actions=_actions(record),
+        actions=_digest_of(record, record.turns),
+        moves=_digest_of(record, _moves(record)),
         success=success,
         reward=reward,
         turns=len(record.turns),
@@ -388,8 +391,19 @@ def _worth(ending: str, success: bool, reward: float) -> tuple[bool, float]:
     return (False, min(reward, 0.0)) if ending in ("abandoned", "aborted") else (success, reward)
 
 
-def _actions(record: Record) -> str:
-    done: JSON = [[turn["action"], turn["effects"]] for turn in record.turns]
+_FEWEST_MOVES = 3
+"""With fewer, all that was done is looked at: where nothing but an answer changes the world, honest players agree."""
+
+
+def _moves(record: Record) -> Sequence[Mapping[str, JSON]]:
+    """Return the turns that changed the world; all turns where these are too few to tell players apart."""
+    states = [record.header["state"], *(turn["state"] for turn in record.turns)]
+    moved = [turn for turn, before in zip(record.turns, states, strict=False) if turn["state"] != before]
+    return moved if len(moved) >= _FEWEST_MOVES else record.turns
+
+
+def _digest_of(record: Record, turns: Sequence[Mapping[str, JSON]]) -> str:
+    done: JSON = [[turn["action"], turn["effects"]] for turn in turns]
     return hashlib.sha256(canonical_bytes([record.header["scenario"], done])).hexdigest()
 
 

@@ -7,9 +7,12 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from agentenvs.core.canon import canonical_bytes, digest
+from agentenvs.core.observation import Observation
+from agentenvs.core.spec import EnvSpec
+from agentenvs.core.task import Task
 from agentenvs.harness.manifest import merkle_root
 from agentenvs.harness.run import RunConfig, evaluate
 from agentenvs.leaderboard import bundle as bundles
@@ -101,6 +104,18 @@ class Desk:
             manifest["results"]["success_rate_millionths"] = round(won / max(len(table), 1) * 1_000_000)
         words = Submission(**{"contestant": "Ada", "agent": "searcher", **self.submission})
         return bundles.pack(words, spelled, canonical_bytes(manifest), raw(table))
+
+
+class Thief:
+    """Plays what somebody else has played, with an idle look around before."""
+
+    script: ClassVar[list[list[Any]]] = []
+
+    def reset(self, spec: EnvSpec, task: Task) -> None:
+        self.left = ["look", *self.script[task.ref.index]]
+
+    def act(self, observation: Observation) -> Any:
+        return self.left.pop(0)
 
 
 def chained(lines: Lines) -> bytes:

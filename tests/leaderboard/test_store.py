@@ -100,6 +100,17 @@ def test_the_play_of_another_signed_anew(store: Store, small: Board, desks):
     assert (found.reason, "byte for byte" in found.what) == ("copied", False)
 
 
+def test_the_play_of_another_padded_with_idle_turns(
+    store: Store, small: Board, desks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    store.admit(small.id, desks["expert"].sent())
+    script = [[turn["action"] for turn in lines[1:-1]] for lines in desks["expert"].records]
+    monkeypatch.setattr(desk.Thief, "script", script)
+    run = desk.Desk.of(desk.played(tmp_path / "run", f"{desk.__name__}:Thief"))
+    found = refused(store, small, run.named(contestant="Mallory").sent())
+    assert (found.reason, "but for turns that changed nothing" in found.what) == ("copied", True)
+
+
 def test_a_run_that_is_partly_another_s(store: Store, small: Board, desks):
     store.admit(small.id, desks["expert"].sent())
     mine, theirs = desks["prior"], desks["expert"]
@@ -156,6 +167,8 @@ def test_yardsticks_stand_between_the_rows_and_cannot_be_sent_as_one_s_own(store
     unmarked = unmarked.told(lambda told: told["agent"].update(privileged=False))
     found = refused(store, small, unmarked.named(contestant="Mallory").sent())
     assert (found.reason, "the board's own oracle" in found.what) == ("copied", True)
+    claimed = unmarked.told(lambda told: told["agent"].update(name="oracle"))  # says it is that player, and not shown
+    assert refused(store, small, claimed.named(contestant="Mallory").sent()).reason == "copied"
 
 
 def test_score_cards_are_yardsticks_that_nobody_replayed(tmp_path: Path):

@@ -84,6 +84,7 @@ def _plays() -> None:
         sa.Column("entry", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
         sa.Column("wins", sa.LargeBinary(), nullable=False),
         sa.Column("actions", sa.LargeBinary(), nullable=False),
+        sa.Column("moves", sa.LargeBinary(), nullable=False),
         sa.Column("records", sa.LargeBinary(), nullable=False),
         sa.ForeignKeyConstraint(["entry"], ["entries.no"], ondelete="CASCADE"),
         sa.PrimaryKeyConstraint("entry"),
