@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 from urllib.parse import urlencode
@@ -16,6 +17,7 @@ ROWS = 50
 """Episodes on a page."""
 
 NONE = "(none)"
+_MOST_OTHERS = 60
 ORDERS: Mapping[str, tuple[str, str]] = {
     "number": ("by number", "number"),
     "reward": ("lowest reward first", "reward, number"),
@@ -232,14 +234,25 @@ def episode(index: Index, number: int) -> dict[str, Any] | None:
     return dict(found[0]) if found else None
 
 
+def of_time(runs: Iterable[Found], seconds: float = 0.3) -> Iterator[Found]:
+    """Yield the runs whose index is, or comes, up to date; those that would take longer in all are left out."""
+    until = time.monotonic() + seconds
+    for run in runs:
+        left = until - time.monotonic()
+        if run.index.fresh or (left > 0 and run.index.follow(min(left, 0.05))):
+            yield run
+
+
+def _alike(run: Found, other: Found, split: str) -> bool:
+    same = other.kind == "run" and other.facts.env == run.facts.env
+    return same and other is not run and other.facts.split == split
+
+
 def elsewhere(run: Found, others: list[Found], split: str, index: int, most: int = 30) -> list[tuple[Found, int, bool]]:
     """Return who else played a scenario: runs that are indexed, with episode and outcome."""
     found = []
-    for other in others:
-        if other is run or other.kind != "run" or other.facts.env != run.facts.env or other.facts.split != split:
-            continue
-        if not other.index.follow(0.05):
-            continue
+    ready = of_time([other for other in others if _alike(run, other, split)][:_MOST_OTHERS])
+    for other in ready:
         rows = other.index.ask(
             'SELECT number, success FROM episodes WHERE split = ? AND "index" = ? ORDER BY number LIMIT 1', split, index
         )

@@ -20,6 +20,9 @@ WAIT_SECONDS = 0.35
 """How long a page waits for what is made in the background, before it says that it is being made."""
 
 EXPORTED_ROWS = 1_000
+_RUNS = 100
+"""Runs on a page."""
+
 _SIDE_TURNS = 600
 _KEPT_REPLAYS = 8
 _OPEN_TURNS = 12
@@ -80,18 +83,31 @@ class Pages:
             values = sorted({str(getattr(one.facts, field)) for one in every if getattr(one.facts, field)})
             choices.append((name, label, values))
         query = urlencode({name: value for name, value in asked.items() if value})
+        runs = [one for one in shown if one.kind == "run"]
+        pages = max(-(-len(runs) // _RUNS), 1)
+        number = min(max(_whole(given.get("page"), 1), 1), pages)
+        part = runs[(number - 1) * _RUNS : number * _RUNS]
         context = {
             "total": len(every),
             "shown": shown,
-            "evaluations": [one for one in shown if one.kind == "run"],
+            "evaluations": part,
+            "page": _Some(number, pages),
+            "page_path": lambda number: _path("/", query, page=number),
             "trainings": [one for one in shown if one.kind == "training"],
-            "counted": {one.name: _counted(one) for one in shown if one.kind == "run"},
-            "going": any(one.facts.state == "running" for one in shown),
+            "counted": _counted(part),
+            "going": any(one.facts.state == "running" for one in (*part, *shown[:_RUNS])),
             "choices": choices,
             "asked": asked,
             "too_many": self.shelf.too_many,
         }
-        return Page("runs.html.j2", "Runs", [("runs", "")], f"/?{query}" if query else "/", context, name="runs")
+        return Page(
+            "runs.html.j2",
+            "Runs",
+            [("runs", "")],
+            _path("/", query, **({"page": number} if number > 1 else {})),
+            context,
+            name="runs",
+        )
 
     # ---- a run -----------------------------------------------------------------------------------------------------
 
@@ -324,13 +340,16 @@ def _is_wanted(one: Found, asked: Mapping[str, str]) -> bool:
     return all(word in words for word in asked["text"].lower().split())
 
 
-def _counted(one: Found) -> Rate | None:
-    facts = one.facts
-    if facts.episodes is not None and facts.successes is not None:
-        return Rate("all", facts.episodes, facts.successes) if facts.interval or not facts.episodes else None
-    if facts.state == "damaged" or not one.index.follow(0.1):
-        return None
-    return asking.whole(one.index).rate
+def _counted(runs: Sequence[Found]) -> dict[str, Rate | None]:
+    """Return how often each run was won: as its manifest says, or as its table does while there is none."""
+    found: dict[str, Rate | None] = dict.fromkeys(one.name for one in runs)
+    for one in runs:
+        facts = one.facts
+        if facts.successes is not None and (facts.interval or facts.episodes == 0):
+            found[one.name] = Rate("all", facts.episodes or 0, facts.successes)
+    for one in asking.of_time(one for one in runs if one.facts.going):
+        found[one.name] = asking.whole(one.index).rate
+    return found
 
 
 def _as_counted(whole: asking.Whole, facts: Facts) -> asking.Whole:

@@ -48,6 +48,17 @@ def test_the_list_is_filtered(site: Site, query: str, there: set[str]) -> None:
     assert {name for name in ("prior", "expert", "training") if site.name(name) in page} == there
 
 
+def test_many_runs_are_paged(view: Callable[..., Site], made: Path, tmp_path: Path) -> None:
+    for number in range(130):
+        folder = tmp_path / "many" / f"r{number:03d}"
+        folder.mkdir(parents=True)
+        (folder / "plan.json").symlink_to(made / "prior" / "plan.json")
+    site = view(tmp_path / "many")
+    assert site.get("/").count('id="run-') == 100
+    assert site.get("/?page=2").count('id="run-') == 30
+    assert "page=2" in site.get("/?split=dev")
+
+
 def test_a_run_says_what_its_folder_holds(site: Site, made: Path) -> None:
     page, said = text_of(site.run("prior")), read_run(made / "prior").summary
     assert f"success {percent(said['success_rate'])} 95 % interval, Wilson {100 * said['success_low']:.1f}" in page
