@@ -234,7 +234,10 @@ def settle(
     quiet: arguments.Quiet = False,
     no_color: arguments.NoColor = False,
 ) -> None:
-    """Play again what was played on tickets whose time is over, and enter it; the host does so by itself."""
+    """Play again what was played on tickets whose time is over, and enter it; the host does so by itself.
+
+    Exit code 1 where a ticket could not be settled; it stays due.
+    """
     from agentenvs.cli import settling
     from agentenvs.core import targets
     from agentenvs.leaderboard.hosting import epoch as epochs
@@ -243,14 +246,21 @@ def settle(
     secret = {one.name for one in spec.options if one.secret}
     options = making.with_data(spec, making.parse_options(option, spec), data)
     machine = {name: value for name, value in options.items() if name in secret}
-    done = []
+    done, failed = [], 0
     for one in settling.settle(folder, machine, _admission(store)):
+        if not isinstance(one, settling.Settled):
+            name, error = one
+            console.message(f"{name} stays due: {error}")
+            failed += 1
+            continue
         result = one.result
         said = f"{result.successes} of {len(result.episodes)} won, {result.unopened} never opened"
         console.message(f"{result.ticket} of {result.contestant}: {said}; receipt: {one.receipt}")
         done.append({"ticket": result.ticket, "receipt": str(one.receipt), "row": one.row, "won": result.successes})
     if as_json:
         console.result(done)
+    if failed:
+        raise typer.Exit(console.FAILED)
 
 
 def _admission(store: Path | None) -> Admit | None:

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from agentenvs.core.canon import canonical_bytes
-from agentenvs.core.errors import ConfigError, DataError
+from agentenvs.core.errors import AgentEnvsError, ConfigError, DataError
 from agentenvs.core.sealed import sealed_secret
 from agentenvs.leaderboard import receipts, texts
 from agentenvs.leaderboard.hosting import epoch as epochs
@@ -151,7 +151,7 @@ def _standing(folder: Path) -> list[tuple[Held, Line]]:
     found, now = [], time.time()
     with _journal(folder, writes=False) as opened, reading(opened) as connection:
         for held in tickets.known(connection):
-            is_due = held.settled is None and tickets.is_due(held, tickets.played(connection, held), now)
+            is_due = held.settled is None and tickets.is_due(held, tickets.played(connection, held, records=False), now)
             state = "due" if is_due else "open" if held.settled is None else "settled"
             left = max(held.deadline - now, 0.0)
             line = Line(held.name, held.contestant, held.attempt, len(held.numbers), held.opened, left, state)
@@ -159,8 +159,12 @@ def _standing(folder: Path) -> list[tuple[Held, Line]]:
     return found
 
 
-def settle(folder: Path, machine: Mapping[str, Any], admit: Admit | None = None) -> Iterator[Settled]:
+def settle(
+    folder: Path, machine: Mapping[str, Any], admit: Admit | None = None
+) -> Iterator[Settled | tuple[str, AgentEnvsError]]:
     """Play again what tickets came to that are due, write it down, and enter it on a board.
+
+    A ticket that cannot be settled holds up no other: it stays due.
 
     Args:
         folder: The host's.
@@ -168,20 +172,36 @@ def settle(folder: Path, machine: Mapping[str, Any], admit: Admit | None = None)
         admit: Enters a result on a board.
 
     Yields:
-        One after another.
+        One after another; the name of a ticket and why, where it cannot be: a record does not happen again, or the
+        board refuses it.
 
     Raises:
-        UserError: Some subclass: a record does not happen again, the board refuses, the secret is another one.
+        UserError: Some subclass: the folder hosts nothing, or the secret is another one.
     """
     epoch = epochs.read(folder)
+    epoch.must_be_ours()
     signer = receipts.Signer.of(folder / "signing.key")
     for held in due(folder):
-        played, records = _taken(folder, held)
-        result = judge(played, epoch, machine)
-        receipt = _written(folder, result, records, signer)
-        row = None if admit is None else admit(result)
-        _mark(folder, held)
-        yield Settled(result, receipt, row)
+        try:
+            yield _settled(folder, held, epoch, signer, partial(judge, machine=machine), admit)
+        except AgentEnvsError as error:
+            yield held.name, error
+
+
+def _settled(
+    folder: Path,
+    held: Held,
+    epoch: epochs.Epoch,
+    signer: receipts.Signer,
+    judged: Callable[[Played, epochs.Epoch], HostedResult],
+    admit: Admit | None,
+) -> Settled:
+    played, records = _taken(folder, held)
+    result = judged(played, epoch)
+    receipt = _written(folder, result, records, signer)
+    row = None if admit is None else admit(result)
+    _mark(folder, held)
+    return Settled(result, receipt, row)
 
 
 def _taken(folder: Path, held: Held) -> tuple[Played, list[bytes | None]]:

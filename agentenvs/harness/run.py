@@ -13,7 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from agentenvs.core.errors import ConfigError, DataError
+from agentenvs.core import registry
+from agentenvs.core.errors import ConfigError, DataError, UnknownEnvError
 from agentenvs.core.policy import Policy
 from agentenvs.core.record import without_rewards
 from agentenvs.core.spec import EnvSpec
@@ -84,6 +85,8 @@ def config_of(folder: Path, again: Again) -> RunConfig:
         raise ConfigError(
             f"the stream in {folder} cannot go on", why="what its policy had learned is gone", fix="play it again"
         )
+    if written.served and _is_sealed(written):
+        raise _given_out()
     if missing := sorted(set(written.machine_options) - set(again.machine)):
         raise ConfigError(f"the run was begun with the option {missing[0]}", fix=f"give -o {missing[0]}=VALUE again")
     if written.served and again.url is None and not is_program(written.policy):
@@ -107,6 +110,23 @@ def config_of(folder: Path, again: Again) -> RunConfig:
         settings=planfile.settings_of(settings or None),
         url=again.url,
         token=again.token,
+    )
+
+
+def _is_sealed(written: PlanFile) -> bool:
+    """Return whether a run is of a sealed split, as far as the environment is known here."""
+    try:
+        splits = registry.spec(written.entry.env_id).splits
+    except UnknownEnvError:
+        return False
+    return any(split.sealed for split in splits if split.name == written.split)
+
+
+def _given_out() -> ConfigError:
+    return ConfigError(
+        "a run on a sealed split cannot go on",
+        why="its server gave each scenario out once: those that were in flight are spent",
+        fix="what ended stands in its folder; a ticket that is not used up is played on by a new run",
     )
 
 
@@ -152,11 +172,7 @@ def _ready(config: RunConfig, before: PlanFile | None = None) -> _Ready:
     check_cluster(config)
     planned = plan(config)
     if before is not None and planned.given_out:
-        raise ConfigError(
-            "a run on a sealed split cannot go on",
-            why="its server gave each scenario out once: those that were in flight are spent",
-            fix="what ended stands in its folder; `agentenvs report` reads it",
-        )
+        raise _given_out()
     # A policy that cannot be made is the user's mistake, to be told before the first episode and not once in each.
     policies = [planned.factory() for _ in range(planned.workers(config))]
     wanted = wanted_options(policies[0], planned.spec)

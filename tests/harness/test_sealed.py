@@ -131,7 +131,10 @@ def test_what_the_server_decides_cannot_be_asked_for(url, tmp_path, more, flag):
 def test_a_run_does_not_go_on(url, tmp_path):
     sealed(url, tmp_path, "expert", episodes=1)
     with pytest.raises(ConfigError, match="cannot go on"):
-        resume(config_of(tmp_path / "run", Again(url=url, token=TOKEN)))
+        config_of(tmp_path / "run", Again())
+    config = RunConfig("household", "expert", "sealed", 1, url=url, token=TOKEN, out=tmp_path / "run")
+    with pytest.raises(ConfigError, match="cannot go on"):
+        resume(config)
 
 
 def test_who_gives_the_scenarios_out_is_known_before_anything_is_played(url):

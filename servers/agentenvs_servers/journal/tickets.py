@@ -179,10 +179,17 @@ def session_of(connection: Connection, held: Held, episode: str) -> str | None:
     return found
 
 
-def played(connection: Connection, held: Held) -> list[Played]:
-    """Return what became of each scenario of a ticket, in order."""
+def played(connection: Connection, held: Held, *, records: bool = True) -> list[Played]:
+    """Return what became of each scenario of a ticket, in order.
+
+    Args:
+        connection: A transaction.
+        held: The ticket.
+        records: Whether to read the records too.
+    """
+    record = episodes.c.record if records else sa.null().label("record")
     found = connection.execute(
-        sa.select(sessions.c.create_key, sessions.c.state, episodes.c.number, episodes.c.ending, episodes.c.record)
+        sa.select(sessions.c.create_key, sessions.c.state, episodes.c.number, episodes.c.ending, record)
         .join_from(sessions, episodes, episodes.c.session == sessions.c.id)
         .where(sessions.c.tenant == held.tenant)
     )

@@ -8,8 +8,10 @@ import zlib
 from dataclasses import replace
 
 import pytest
+from typer.testing import CliRunner
 
 from agentenvs.cli import settling
+from agentenvs.cli.main import app
 from agentenvs.client import TicketEnv
 from agentenvs.core import registry
 from agentenvs.core.canon import canonical_bytes
@@ -94,8 +96,8 @@ def test_settling_that_was_killed_is_done_again_with_the_same_receipt(played):
     def killed(_):
         raise DataError("the board is away")
 
-    with pytest.raises(DataError, match="away"):
-        list(settling.settle(folder, {}, killed))
+    ((name, error),) = settling.settle(folder, {}, killed)
+    assert (name, error.what) == (held.name, "the board is away")
     receipt = (folder / "receipts" / f"{held.name}.json").read_bytes()
     assert [line.state for line in settling.lines(folder)] == ["due"]
     (done,) = settling.settle(folder, {})
@@ -158,8 +160,9 @@ def test_a_journal_that_was_tampered_with_is_not_believed(played, change, said):
     ((no, packed),) = journal(folder, "SELECT no, record FROM episodes ORDER BY no LIMIT 1")
     record = forged(zlib.decompress(packed), change)
     journal(folder, "UPDATE episodes SET record = ? WHERE no = ?", zlib.compress(record), no)
-    with pytest.raises(RecordError, match=said):
-        list(settling.settle(folder, {}))
+    ((_, error),) = settling.settle(folder, {})
+    assert isinstance(error, RecordError)
+    assert said in f"{error.what}: {error.why}"
     assert [line.state for line in settling.lines(folder)] == ["due"]
     assert not (folder / "runs").exists()
 
@@ -207,3 +210,15 @@ def test_a_sealed_scenario_cannot_be_made_from_what_a_contestant_got(played, mon
     env = registry.make("agentenvs/Household-v0")
     with pytest.raises(ConfigError, match="needs the operator's secret"):
         env.reset(TaskRef("sealed", held.numbers[0]))
+
+
+def test_a_ticket_that_cannot_be_settled_holds_up_no_other(played):
+    folder, held = played
+    journal(folder, "UPDATE episodes SET record = ?", zlib.compress(b"nonsense"))
+    _, other = settling.issue(folder, "bob", 60.0)
+    journal(folder, "UPDATE tickets SET deadline = 1 WHERE name = ?", other.name)
+    (name, error), done = settling.settle(folder, {})
+    assert (name, type(error)) == (held.name, RecordError)
+    assert (done.result.ticket, done.result.unopened, done.result.options) == (other.name, 3, PUBLIC)
+    said = CliRunner().invoke(app, ["leaderboard", "settle", str(folder)])
+    assert (said.exit_code, f"{held.name} stays due" in said.stderr) == (1, True)
