@@ -1,4 +1,4 @@
-"""A contestant's agent: plays its episode from where it stands, at some pace, and may try what it must not."""
+"""A contestant's agent: plays its episode from where it stands, and tries what is forbidden."""
 
 # ruff: noqa: T201 - what a program prints is part of what is tested
 
@@ -11,6 +11,7 @@ import urllib.request
 
 SECONDS = float(sys.argv[1]) if len(sys.argv) > 1 else 0.0
 """Between two turns."""
+PATIENCE = 120.0
 KEY = os.environ["AGENTENVS_AGENT_KEY"]
 
 
@@ -18,11 +19,17 @@ def call(path: str, body: object = None, method: str | None = None) -> tuple[int
     data = None if body is None else json.dumps(body).encode()
     headers = {"Authorization": f"Bearer {KEY}", "Content-Type": "application/json"}
     request = urllib.request.Request(os.environ["AGENTENVS_URL"] + path, data, headers, method=method)
-    try:
-        with urllib.request.urlopen(request) as answer:
-            return answer.status, json.load(answer)
-    except urllib.error.HTTPError as refused:
-        return refused.code, json.load(refused)
+    until = time.monotonic() + PATIENCE
+    while True:
+        try:
+            with urllib.request.urlopen(request, timeout=30) as answer:
+                return answer.status, json.load(answer)
+        except urllib.error.HTTPError as refused:
+            return refused.code, json.load(refused)
+        except (OSError, ValueError):  # the server is away: what was asked may be asked again
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.2)
 
 
 def probe(episode: str) -> None:
@@ -46,12 +53,17 @@ def probe(episode: str) -> None:
         print(json.dumps({"path": path.replace(KEY, "KEY"), "status": status, "said": said}))
 
 
+def stands() -> tuple[int, bool]:
+    """Return the turn of the episode, and whether it is over; another process may be playing it too."""
+    status, said = call("/v1/agent")
+    return (said["turn"], said["ended"]) if status == 200 else (0, True)
+
+
 _, seen = call("/v1/agent")
 probe(seen["episode"])
 print(json.dumps(sorted(name for name in os.environ if name.startswith("AGENTENVS_"))), flush=True)
-turn, over = seen["turn"], seen["ended"]
+turn, over = stands()
 while not over:
     time.sleep(SECONDS)
-    turn += 1
-    status, said = call("/v1/agent/step", {"turn": turn, "action": "look"})
-    over = status != 200 or said["terminated"] or said["truncated"]
+    status, said = call("/v1/agent/step", {"turn": turn + 1, "action": "look"})
+    turn, over = (turn + 1, said["terminated"] or said["truncated"]) if status == 200 else stands()
