@@ -167,7 +167,7 @@ class Source:
         with self._path.open("rb") as file:
             for place in self._places:
                 file.seek(place)
-                yield read_line(file.readline()).form
+                yield _form(file.readline())
 
     def _summed(self) -> Totals:
         """Count what is exported, and hold the lines against the manifest: they are canonical, as they stand."""
@@ -177,13 +177,18 @@ class Source:
                 file.seek(place)
                 line = file.readline()
                 whole.update((b"," if number else b"") + line.removesuffix(b"\n"))
-                form = read_line(line).form
+                form = _form(line)
                 if form["success"] or not self._only_won:
                     totals.add(form)
         whole.update(b"]")
         if whole.hexdigest() != self.manifest.episode_table_digest:
             raise ValueError("its episodes were changed after the run")
         return totals
+
+
+def _form(line: bytes) -> dict[str, JSON]:
+    """Return a line with every field: one of an earlier release lacks some."""
+    return read_line(line).summary.to_json()
 
 
 def _places(path: Path) -> array[int]:
