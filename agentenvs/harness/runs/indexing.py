@@ -8,8 +8,9 @@ stays as it is.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -146,7 +147,7 @@ def _fill(connection: Connection, number: int, scanned: Scanned, start: int) -> 
     connection.execute(sa.delete(damaged).where(damaged.c.run == number, stale))
     known = connection.execute(sa.select(episodes.c.number).where(episodes.c.run == number)).scalars()
     seen = set(known)
-    _insert(connection, [(number, *row) for row in scanning.rows(data[start:], first, seen, damage)])
+    _insert(connection, ((number, *row) for row in scanning.rows(data[start:], first, seen, damage)))
     if scanned.expected is not None and not scanning.is_as_listed(scanned.table, scanned.expected):
         damage.append(Damage(scanning.TABLE, 0, "it is not what the manifest was made over"))
     if damage:
@@ -154,15 +155,15 @@ def _fill(connection: Connection, number: int, scanned: Scanned, start: int) -> 
     _count(connection, number)
 
 
-def _insert(connection: Connection, rows: Sequence[tuple[Any, ...]]) -> None:
+def _insert(connection: Connection, rows: Iterator[tuple[Any, ...]]) -> None:
     # The driver takes tuples as they are; a mapping a row costs as much as reading its line.
     names = ("run", *COLUMNS)
     quote = connection.dialect.identifier_preparer.quote
     columns = ", ".join(map(quote, names))
     marks = ", ".join("?" if connection.dialect.name == "sqlite" else "%s" for _ in names)
     statement = f"INSERT INTO episodes ({columns}) VALUES ({marks})"  # noqa: S608 - names of ours
-    for start in range(0, len(rows), _BATCH):
-        connection.exec_driver_sql(statement, list(rows[start : start + _BATCH]))
+    while batch := list(islice(rows, _BATCH)):
+        connection.exec_driver_sql(statement, batch)
 
 
 def _count(connection: Connection, number: int) -> None:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import os
+from array import array
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -126,7 +128,7 @@ def rows(data: bytes, first: int, seen: set[int], damage: list[Damage]) -> Itera
         seen: Numbers of the episodes before; is added to.
         damage: Is added to.
     """
-    for number, line in enumerate(data.split(b"\n")[:-1], start=first):
+    for number, line in enumerate(BytesIO(data), start=first):
         try:
             row = _row(orjson.loads(line))
         except (ValueError, TypeError, KeyError, AttributeError) as error:
@@ -144,12 +146,20 @@ def is_as_listed(table: Table, expected: str) -> bool:
 
     Its lines are canonical, so the digest over them in order of number needs no spelling anew.
     """
-    lines = table.data.split(b"\n")[:-1]
+    numbers, places, place = array("q"), array("q"), 0
     try:
-        lines.sort(key=lambda line: int(orjson.loads(line)["number"]))
-    except (ValueError, TypeError, KeyError):
+        for line in BytesIO(table.data):
+            numbers.append(int(orjson.loads(line)["number"]))
+            places.append(place)
+            place += len(line)
+    except (ValueError, TypeError, KeyError, OverflowError):
         return False
-    return hashlib.sha256(b"[" + b",".join(lines) + b"]").hexdigest() == expected
+    whole = hashlib.sha256(b"[")
+    for rank, one in enumerate(sorted(range(len(numbers)), key=numbers.__getitem__)):
+        start = places[one]
+        whole.update((b"," if rank else b"") + table.data[start : table.data.index(b"\n", start)])
+    whole.update(b"]")
+    return whole.hexdigest() == expected
 
 
 def _manifest(folder: Path) -> tuple[manifests.Manifest | None, str | None]:

@@ -159,19 +159,22 @@ def test_any_value_is_spelled_as_json_that_acts_on_nothing(value: Any) -> None:
 
 
 MEASURED = """
-import resource, sys
+import re, sys
 from pathlib import Path
 from agentenvs.adapters.exports import writing
 import tests.harness.playroom
-resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+# Of this program alone: what getrusage says may be its parent's.
+peak = lambda: int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
+before = peak()
 came = writing.export([Path(sys.argv[1])], sys.argv[2], Path(sys.argv[3]))
-print(came.episodes, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
+print(came.episodes, (peak() - before) >> 10)
 """
 
 
 def _grown(tmp_path: Path, to: str, out: str, count: int) -> int:
     """Return by how many MiB the memory of an export grows, from before it reads the run."""
+    if not Path("/proc/self/status").exists():
+        pytest.skip("this system tells no peak of memory")
     folder = run(tmp_path / "run", "Climber", episodes=1)
     stretched(folder, count)
     environ = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
@@ -194,4 +197,4 @@ def test_a_run_is_never_in_memory(tmp_path: Path, out: str) -> None:
 def test_ten_thousand_episodes_take_no_more_memory_than_a_few(tmp_path: Path, to: str, out: str) -> None:
     # What grows is the table of contents of a zip, which stands at its end: half a KiB an episode.
     grown = _grown(tmp_path, to, out, 10_000)
-    assert grown < 24, grown
+    assert grown < 12, grown
