@@ -1,0 +1,28 @@
+"""The benchmarks of the trainer run, on shapes that are small enough for it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_the_script_for_a_gpu_runs_on_a_cpu(tmp_path: Path) -> None:
+    out = tmp_path / "gpu.json"
+    sizes = ["--shape", "tiny", "--device", "cpu", "--rows", "4", "--turns", "2", "--length", "512", "--out", str(out)]
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "benchmarks" / "gpu.py"), *sizes],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert done.returncode == 0, done.stderr
+    found = {row["name"]: row["value"] for row in json.loads(out.read_text())["results"]}
+    assert {"plain: sampled", "plain: trained", "plain: MFU", "iteration of 4 episodes: whole"} <= set(found)
+    assert all(value > 0 for value in found.values())
+    assert "| plain: trained |" in done.stdout
