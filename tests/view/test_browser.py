@@ -193,6 +193,16 @@ def test_a_command_is_copied(browser: Any, url: str, names: dict[str, str]) -> N
     one.context.close()
 
 
+@pytest.mark.parametrize("what", list(addresses({"prior": "", "expert": "", "training": ""})))
+def test_pages_fit_a_phone(browser: Any, url: str, names: dict[str, str], what: str) -> None:
+    one = Open(browser, url)
+    one.page.set_viewport_size({"width": 390, "height": 800})
+    page = one.go(addresses(names)[what])
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert page.locator("header").bounding_box()["height"] < 160
+    one.context.close()
+
+
 def test_pages_work_without_scripts(browser: Any, url: str, names: dict[str, str]) -> None:
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
