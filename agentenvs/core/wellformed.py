@@ -83,6 +83,10 @@ _FIELDS: dict[str, dict[str, Test]] = {
 }
 
 
+_OPTIONAL: dict[str, Test] = {"redacted": _is(bool), "failed": _is(bool)}
+"""Fields that need not be there, but say plainly yes or no where they are: each spares a record some check."""
+
+
 def fault(lines: Sequence[Mapping[str, JSON]]) -> tuple[int, str] | None:
     """Return the first line that is not as it should be, by position, and what is wrong with it; None for none.
 
@@ -90,7 +94,8 @@ def fault(lines: Sequence[Mapping[str, JSON]]) -> tuple[int, str] | None:
         lines: A header, turns counted from 1, perhaps a footer.
     """
     for position, line in enumerate(lines):
-        if (name := _missing(line, _FIELDS[line["kind"]])) is not None:
+        asked = {name: test for name, test in _OPTIONAL.items() if name in line}
+        if (name := _missing(line, _FIELDS[line["kind"]] | asked)) is not None:
             return position, f"the field {name!r} of its {line['kind']} is missing or of another form"
     header, last = lines[0], lines[-1]
     failed = last["kind"] == "footer" and last.get("failed") is True

@@ -173,9 +173,12 @@ def _check_manifest(made: Manifest, image: str | None, board: Board, terms: Term
             why="a new scoring is a new board",
             fix=f"score it with the version of the suite the board was made with, not {made.suite.version[:40]}",
         )
-    if image is not None and board.image is not None and image != board.image:
+    if board.image is not None and image != board.image and not terms.anchor:
         raise Refused(
-            "wrong-image", f"its worlds ran in {image[:19]}…", why=f"the board takes {board.image}", fix="play it there"
+            "wrong-image",
+            f"its worlds ran in {image[:19]}…" if image else "it does not say in which image its worlds ran",
+            why=f"the board takes {board.image}",
+            fix="play it there",
         )
     if made.agent.privileged and not terms.anchor:
         raise _privileged("the manifest says so")

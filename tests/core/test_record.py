@@ -144,6 +144,8 @@ FORGED: list[tuple[str, Callable[[list[dict[str, Any]]], Any]]] = [
     ("line 4 of the record.*\n.*'verdict' of its footer", lambda lines: lines[3]["verdict"].pop("facts")),
     ("line 4 of the record.*\n.*'ending' of its footer", _changed(3, ending="won")),
     ("line 4 of the record.*\n.*has earned nothing", lambda lines: _failed(lines, verdict=_WON)),
+    ("line 4 of the record.*\n.*the field 'failed' of its footer", lambda lines: _failed(lines, failed="yes")),
+    ("line 1 of the record.*\n.*the field 'redacted' of its header", lambda lines: lines[0].update(redacted="")),
     ("line 4 of the record.*\n.*has earned nothing", lambda lines: _failed(lines, ending="terminated")),
     ("line 1 of the record.*\n.*shows nothing", _changed(0, observation=None)),
     ("are not a header, turns in order, a footer", _changed(2, turn=3)),

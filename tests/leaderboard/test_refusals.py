@@ -78,6 +78,16 @@ def test_an_episode_that_says_it_failed_earns_nothing(losing, small):
     assert refused(losing.record(0, failed).sent(), small).reason == "edited"
 
 
+@pytest.mark.parametrize("word", ["yes", 1, [1], {"by": "itself"}])
+def test_an_episode_that_half_says_it_failed_is_none(losing, small, word):
+    def failed(lines: Lines) -> None:
+        lines[-1]["failed"] = word
+        lines[-1]["verdict"] |= {"success": True, "reward": 1.0}
+
+    forged = losing.every(failed).tabled(lambda table: [line.update(success=True, reward=1.0) for line in table])
+    assert refused(forged.sent(), small).reason == "edited"
+
+
 def test_edited_records(desks, small):
     edited = desks["expert"].record(1, change(1, action="go to bed 1"))
     assert refused(edited.sent(rechain=False), small).reason == "edited"
@@ -181,6 +191,7 @@ def test_wrong_options(desks, small, tmp_path):
 def test_wrong_image(desks, small):
     one, other = f"sha256:{'1' * 64}", f"sha256:{'2' * 64}"
     assert refused(desks["expert"].named(image=one).sent(), replace(small, image=other)).reason == "wrong-image"
+    assert refused(desks["expert"].sent(), replace(small, image=other)).reason == "wrong-image"
     assert verify(unpacking.read(desks["expert"].named(image=one).sent()), replace(small, image=one)).episodes
 
 
