@@ -154,6 +154,9 @@ class EnvSpec:
     since: str = ""
     """First version with this release of the package that brings it; stands in records, for whoever replays one."""
 
+    _digest: list[str] = field(default_factory=list, init=False, repr=False, compare=False)
+    """What :attr:`digest` found: it takes milliseconds, and every record holds it."""
+
     def __post_init__(self) -> None:
         """Refuse a spec that no protocol could carry.
 
@@ -191,6 +194,7 @@ class EnvSpec:
     def to_json(self) -> dict[str, JSON]:
         """Return the JSON form."""
         form: dict[str, JSON] = asdict(self)
+        del form["_digest"]
         return _listed(form)  # type: ignore[no-any-return]
 
     @classmethod
@@ -227,6 +231,11 @@ class EnvSpec:
         All but its class, players, prose, split for evaluations, and what is a machine's: the limits of a worker, and
         whether a lost world can be had back.
         """
+        if not self._digest:
+            self._digest.append(self._digested())
+        return self._digest[0]
+
+    def _digested(self) -> str:
         form = self.to_json()
         for name in ("entry_point", "players", "since", "title", "description", "eval_split"):
             form.pop(name)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import pickle
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from agentenvs.core import registry
 from agentenvs.core.canon import canonical
 from agentenvs.core.errors import ContractError, OptionError
 from agentenvs.core.spec import Capabilities, EnvSpec, OptionSpec, SplitSpec, ToolSpec, parse_id
@@ -138,3 +140,12 @@ def test_parse_id(env_id: str, parts: tuple[str, str, int]) -> None:
 def test_no_id(env_id: str) -> None:
     with pytest.raises(ContractError, match="is no environment id"):
         parse_id(env_id)
+
+
+def test_a_digest_is_that_of_the_spec_it_is_asked_of():
+    one = registry.spec("household")
+    other = replace(one, max_calls=one.max_calls + 1)
+    assert one.digest == one.digest == EnvSpec.from_json(one.to_json()).digest != other.digest
+    assert pickle.loads(pickle.dumps(other)).digest == other.digest
+    assert replace(other, max_calls=one.max_calls).digest == one.digest
+    assert "_digest" not in one.to_json()

@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from agentenvs.core import registry
@@ -108,13 +108,8 @@ class Stairs(Environment):
 class Escalator(Stairs):
     """The same, asynchronous."""
 
-    spec = EnvSpec(
-        **{
-            **{name: getattr(Stairs.spec, name) for name in Stairs.spec.__slots__},
-            "id": "tests/Escalator-v0",
-            "slug": "escalator",
-            "entry_point": "tests.harness.playroom:Escalator",
-        }
+    spec = replace(
+        Stairs.spec, id="tests/Escalator-v0", slug="escalator", entry_point="tests.harness.playroom:Escalator"
     )
 
     async def _act(self, action: Action) -> Outcome:

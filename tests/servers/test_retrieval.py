@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import httpx
 import pytest
@@ -40,13 +41,8 @@ class Shelf:
 
 
 class Readers(Room):
-    spec = Room.spec.__class__(
-        **{
-            **{name: getattr(Room.spec, name) for name in Room.spec.__slots__},
-            "id": "readertests/Readers-v0",
-            "slug": "readers",
-            "entry_point": "tests.servers.test_retrieval:Readers",
-        }
+    spec = replace(
+        Room.spec, id="readertests/Readers-v0", slug="readers", entry_point="tests.servers.test_retrieval:Readers"
     )
 
     def libraries(self) -> tuple[str, ...]:
