@@ -94,10 +94,6 @@ class Host:
         with closing(sqlite3.connect(f"file:{self.folder / 'journal.db'}?mode=ro", uri=True)) as raw:
             return bool(raw.execute("SELECT count(*) = 0 FROM tickets WHERE settled IS NULL").fetchone()[0])
 
-    def settle(self, *more: str) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = json.loads(self.operator("settle", str(self.folder), "--json", *more))
-        return found
-
     def result(self, ticket: str) -> dict[str, Any]:
         found: dict[str, Any] = json.loads((self.folder / "runs" / ticket / "result.json").read_text())
         return found
