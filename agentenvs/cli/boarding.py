@@ -385,7 +385,7 @@ def serve(
 
 def _tokens(file: Path | None) -> dict[str, str]:
     """Read the tokens of contestants."""
-    from agentenvs.leaderboard.texts import check_name
+    from agentenvs.leaderboard.texts import check_name, key_of
 
     if file is None:
         return {}
@@ -398,7 +398,10 @@ def _tokens(file: Path | None) -> dict[str, str]:
             continue
         if len(token) < 16 or not name.strip() or token in found:
             raise DataError(f"line {number} of {file} is no token", fix="16 or more characters, a blank, a contestant")
-        found[token] = check_name(name.strip(), "contestant")
+        mine = check_name(name.strip(), "contestant")
+        if any(other != mine and key_of(other) == key_of(mine) for other in found.values()):
+            raise DataError(f"line {number} of {file} names {mine}, who looks like another", fix="give another name")
+        found[token] = mine
     return found
 
 

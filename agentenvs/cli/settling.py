@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -121,8 +121,25 @@ def issue(
     now = time.time()
     terms = tickets.Terms(epoch.board, contestant, epoch.env, epoch.split, epoch.secret, now + seconds, agent)
     order = partial(panels.order, sealed_secret(), shared=epoch.shared, own=epoch.own, size=epoch.size)
+    named = partial(panels.name_of, epoch.board, epoch.secret, contestant)
     with _journal(folder) as opened, opened.engine.begin() as connection:
-        return tickets.issue(connection, terms, order, now, again=again)
+        _must_be_one(contestant, tickets.known(connection))
+        return tickets.issue(connection, terms, order, now, again=again, named=named)
+
+
+def _must_be_one(contestant: str, issued: Iterable[Held]) -> None:
+    """Refuse a name that looks like that of an earlier ticket: a second one would pass for a first attempt.
+
+    Raises:
+        ConfigError: It does.
+    """
+    for held in issued:
+        if held.contestant != contestant and texts.key_of(held.contestant) == texts.key_of(contestant):
+            raise ConfigError(
+                f"{contestant!r} looks like {held.contestant!r}, who has had a ticket",
+                why="names that look alike are one contestant",
+                fix="issue it in that name, as a further attempt (--again), or in a name of its own",
+            )
 
 
 def lines(folder: Path) -> list[Line]:

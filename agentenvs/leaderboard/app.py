@@ -171,10 +171,10 @@ async def submit(request: Request, board_id: str) -> JSONResponse:
     try:
         job = await asyncio.to_thread(service.queue.add, board_id, path, owner)
     except Refused:
-        path.unlink(missing_ok=True)
+        await asyncio.to_thread(service.queue.drop, path)
         raise
     if job["state"] in ("admitted", "refused"):
-        path.unlink(missing_ok=True)
+        await asyncio.to_thread(service.queue.drop, path)
     return JSONResponse(job, 200 if job["state"] in ("admitted", "refused") else 202)
 
 

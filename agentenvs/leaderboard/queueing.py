@@ -161,7 +161,14 @@ class Queue:
             failed = Refused("limits", "verification failed", why=what, fix="send it again, or tell whoever runs this")
             self._set(job["no"], {"state": "refused", "answer": canonical(failed.to_json())})
         finally:
-            path.unlink(missing_ok=True)
+            self.drop(path)
+
+    def drop(self, path: Path) -> None:
+        """Remove a bundle from the inbox, where it waits for no board: the same file may be sent to several."""
+        wanted = (queue.c.bundle == path.stem, queue.c.state.in_(("waiting", "verifying")))
+        with self._store.writing() as connection:
+            if connection.execute(select(queue.c.no).where(*wanted).limit(1)).first() is None:
+                path.unlink(missing_ok=True)
 
     def _tidy(self) -> None:
         """Compute the places of large boards while nothing waits."""

@@ -46,6 +46,9 @@ KEPT = Kept(
     version_table=VERSION_TABLE,
 )
 
+_OURS = "the board"
+"""Contestant of its yardsticks."""
+
 SOON = 2_000
 """Entries up to which places are computed at once as one comes in; above, when nothing is waiting."""
 
@@ -189,6 +192,7 @@ class Store:
             before = connection.execute(select(func.count()).where(*mine)).scalar_one()
             detail = dict(entry.counted.detail) | dict(entry.detail)
             if entry.kind == "contestant":
+                _check_name(entry.submission.contestant)
                 detail["alike"] = [list(note) for note in _check_entry(connection, board_id, board, entry, who, before)]
             _write(connection, board_id, entry, who, before + 1, detail)
             _recount(connection, board_id)
@@ -340,9 +344,15 @@ def anchor_entry(
     verified = found.verified if isinstance(found, Outcome) else found
     counted = count(verified.episodes, board, verified.records_root.encode())
     detail = {"told": dict(verified.told), "wants": dict(wants), "knows": knows, "root": verified.records_root}
-    named = Submission(contestant=f"the board: {name}", agent=name)
+    named = Submission(contestant=f"{_OURS}: {name}", agent=name)
     bundle = found.digest if isinstance(found, Outcome) else None
     return Entry(f"anchor-{name}", "anchor", "replayed", named, counted, bundle, name, knows, detail)
+
+
+def _check_name(contestant: str) -> None:
+    """Keep the name of the board's own rows to them."""
+    if texts.key_of(contestant.partition(":")[0]) == texts.key_of(_OURS):
+        raise Refused("text", f"the name {contestant} is that of the board itself", fix="choose another")
 
 
 def _check_entry(

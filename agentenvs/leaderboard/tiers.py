@@ -48,9 +48,10 @@ TIERS: tuple[Tier, ...] = (
         True,
         "The agent played on the board's own server, on sealed scenarios nobody else can make, each once; the server "
         "kept the records, and they were played again.",
-        "All that replaying proves, and that the actions were chosen turn by turn without knowing the scenario: one "
-        "attempt each, an episode that was left counts 0.",
-        "Which model chose the actions, and with what help: the agent ran elsewhere.",
+        "All that replaying proves, and that the actions were chosen turn by turn, in scenarios that nobody could make "
+        "without the operator's secret: one attempt each a ticket, an episode that was left counts 0.",
+        "Which model chose the actions, and with what help: the agent ran elsewhere. That no contestant told another "
+        "what was in the scenarios, and the operator nobody the secret.",
     ),
     Tier(
         "attested",

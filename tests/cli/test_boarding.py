@@ -68,6 +68,8 @@ def test_a_mistake_is_told_and_nothing_is_made(cli, arguments, said):
 def test_a_file_of_tokens(cli):
     Path("short.txt").write_text("# comment\n\nabc Ada\n")
     assert "line 3 of short.txt is no token" in cli("leaderboard", "serve", "--tokens", "short.txt").err
+    Path("alike.txt").write_text(f"{'a' * 16} Ali\n{'b' * 16} ALI\n{'c' * 16} Ali\n")
+    assert "line 2 of alike.txt names ALI" in cli("leaderboard", "serve", "--tokens", "alike.txt").err
 
 
 def test_a_name_that_cannot_be_shown(cli, run):

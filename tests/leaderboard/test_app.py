@@ -140,15 +140,31 @@ def test_what_was_being_verified_when_the_server_was_killed_is_begun_again(tmp_p
     data = desks["expert"].sent()
     with opened(tmp_path / "board") as store:
         store.make(small)
-        path = store.keep("inbox", data)
-        store.keep("inbox", b"left over")
         dead = Queue(store, workers=0)
+        path, left = store.keep("inbox", data), store.keep("inbox", b"left over")
         dead.add(small.id, path, "")
         with store.writing() as connection:
             connection.exec_driver_sql("UPDATE queue SET state = 'verifying'")
     with opened(tmp_path / "board") as store, served(store) as url:
+        assert not left.exists()
+        end = time.monotonic() + 120
+        while not asking.page(store, small.id)[0] and time.monotonic() < end:
+            time.sleep(0.05)
         assert Target(url).send(small.id, data)["best"] == 1
         assert len(asking.page(store, small.id)[0]) == 1
+
+
+def test_one_file_that_waits_for_two_boards(store: Store, small: Board, desks):
+    other = desk.board(title="the same", attempts=3, episodes=desk.EPISODES, options={"limit": 40})
+    store.make(other)
+    queue = Queue(store, workers=0)
+    path = store.keep("inbox", desks["expert"].sent())
+    for board in (other, small):
+        queue.add(board.id, path, "")
+    with served(store) as url:
+        assert Target(url).send(small.id, desks["expert"].sent())["best"] == 1
+        assert asking.refused(store, other.id)[0]["what"].startswith("record 0 was played with limit=50")
+    assert not path.exists()
 
 
 def test_a_run_finds_its_board(store: Store, small: Board, runs):

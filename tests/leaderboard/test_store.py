@@ -167,6 +167,8 @@ def test_yardsticks_stand_between_the_rows_and_cannot_be_sent_as_one_s_own(store
     unmarked = unmarked.told(lambda told: told["agent"].update(privileged=False))
     found = refused(store, small, unmarked.named(contestant="Mallory").sent())
     assert (found.reason, "the board's own oracle" in found.what) == ("copied", True)
+    posing = desks["prior"].named(contestant="The Board: expert")
+    assert refused(store, small, posing.sent()).reason == "text"
     claimed = unmarked.told(lambda told: told["agent"].update(name="oracle"))  # says it is that player, and not shown
     assert refused(store, small, claimed.named(contestant="Mallory").sent()).reason == "copied"
 

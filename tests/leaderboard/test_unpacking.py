@@ -13,6 +13,7 @@ import pytest
 from agentenvs.leaderboard import bundle as bundles
 from agentenvs.leaderboard.bundle import Submission
 from agentenvs.leaderboard.refusals import REASONS, Refused, from_json, title
+from agentenvs.leaderboard.texts import check_name, key_of
 from agentenvs.leaderboard.unpacking import LIMITS, Limits, read
 
 WORDS = Submission(contestant="Ada", agent="searcher").to_bytes()
@@ -187,6 +188,10 @@ def test_records_are_numbered_without_gaps():
         ({"contestant": "A\u200bda"}, "text"),
         ({"contestant": "A\x1b[31mda"}, "text"),
         ({"contestant": "A\nda"}, "text"),
+        ({"contestant": "Ada\u3164"}, "text"),
+        ({"contestant": "Ada\u2800"}, "text"),
+        ({"contestant": "Ada\ufe0f"}, "text"),
+        ({"contestant": "\u0410da"}, "text"),
         ({"contestant": "e\u0301" * 3}, "text"),
         ({"contestant": "x" + "\u0336" * 9}, "text"),
         ({"contestant": ""}, "text"),
@@ -207,6 +212,17 @@ def test_words_that_cannot_be_shown(words, expected):
     form = {**json.loads(WORDS), **words}
     data = json.dumps(form).encode()
     assert reason(zipped(("submission.json", data), (RECORD, b"{}\n"))) == expected
+
+
+@pytest.mark.parametrize("other", ["ADA", "\u0410\u0501\u0430", "\uff21da", "A-d a", "\u00c5da"])
+def test_names_that_look_alike_are_one(other):
+    assert key_of(other) == key_of("Ada")
+    assert key_of("AIan 1O") == key_of("Alan l0") != key_of("Aran 10")
+
+
+def test_names_of_every_script_are_taken():
+    for name in ("\u042e\u0440\u0430", "\u03a3\u03bf\u03c6\u03af\u03b1", "\u6771\u4eac 2", "Team \u03b2"):
+        assert check_name(name, "name") == name
 
 
 def test_a_refusal_travels_as_json():

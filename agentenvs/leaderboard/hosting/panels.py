@@ -12,6 +12,7 @@ import hashlib
 from collections.abc import Sequence
 from typing import Final, Literal
 
+from agentenvs.core.canon import digest
 from agentenvs.core.errors import ConfigError
 from agentenvs.core.streams import Stream, derive
 
@@ -19,6 +20,18 @@ Panel = Literal["shared", "own"]
 
 SHARED: Final[Panel] = "shared"
 OWN: Final[Panel] = "own"
+
+
+def name_of(board: str, secret: str, contestant: str, attempt: int) -> str:
+    """Return the public name of a ticket: it follows from whose it is, so that nobody can draw for a better order.
+
+    Args:
+        board: Id of the board.
+        secret: Name of the operator's secret.
+        contestant: Whose ticket it is.
+        attempt: Which of the contestant's.
+    """
+    return f"tk-{digest([board, secret, contestant, attempt])[:24]}"
 
 
 def order(secret: bytes, ticket: str, shared: int, own: int, size: int) -> tuple[int, ...]:

@@ -44,6 +44,10 @@ def recheck(folder: Path, revealed: Mapping[str, JSON]) -> int:
 
 def _again(run: Path, epoch: Epoch, key: bytes) -> None:
     told = HostedResult.from_json(_read(run / "result.json"))
+    if told.ticket != panels.name_of(epoch.board, epoch.secret, told.contestant, told.attempt):
+        raise DataError(
+            f"the ticket of the run {run} has a name that was chosen", fix="ask the operator, and show this"
+        )
     numbers = panels.order(key, told.ticket, epoch.shared, epoch.own, epoch.size)
     if len(numbers) != len(told.episodes):
         raise DataError(f"the run {run} has {len(told.episodes)} scenarios, not {len(numbers)}")

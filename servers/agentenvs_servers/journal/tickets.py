@@ -96,6 +96,7 @@ def issue(
     now: float,
     *,
     again: bool = False,
+    named: Callable[[int], str] = lambda attempt: f"tk-{secrets.token_hex(12)}",
 ) -> tuple[str, Held]:
     """Issue a ticket.
 
@@ -105,6 +106,7 @@ def issue(
         order: Tells the indices of its scenarios, in the order in which they are given out, from its public name.
         now: The civil clock.
         again: Whether the contestant may have had one for the same scenarios.
+        named: Tells its public name from the number of the attempt.
 
     Returns:
         The ticket, which is written down nowhere, and what is known of it.
@@ -125,7 +127,7 @@ def issue(
             why="whoever has seen them plays them otherwise",
             fix="wait for the next secret, or issue it as a further attempt (--again), which the board shows",
         )
-    ticket, name = new_ticket(), f"tk-{secrets.token_hex(12)}"
+    ticket, name = new_ticket(), named(had + 1)
     numbers = tuple(order(name))
     if not 0 < len(numbers) <= MOST_SCENARIOS or len(set(numbers)) != len(numbers):
         raise ConfigError("the scenarios of the ticket make no sense", fix=f"1 to {MOST_SCENARIOS}, each once")

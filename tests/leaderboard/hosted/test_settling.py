@@ -20,6 +20,7 @@ from agentenvs.core.record import _chain
 from agentenvs.core.task import TaskRef
 from agentenvs.leaderboard.hosting import epoch as epochs
 from agentenvs.leaderboard.hosting.judging import judge
+from agentenvs.leaderboard.hosting.panels import name_of
 from agentenvs.leaderboard.hosting.rechecking import recheck
 from agentenvs.leaderboard.hosting.results import HostedResult
 from agentenvs_servers.run import background
@@ -195,6 +196,9 @@ def test_once_the_secret_is_revealed_everybody_can_play_it_again(played, tmp_pat
     result.write_bytes(canonical_bytes(form))
     with pytest.raises(DataError, match="not worth what it was given"):
         recheck(folder, revealed)
+    result.write_bytes(canonical_bytes({**json.loads(honest), "attempt": 2}))
+    with pytest.raises(DataError, match="has a name that was chosen"):
+        recheck(folder, revealed)
     result.write_bytes(honest)
     record = folder / "runs" / held.name / "records" / "000000.jsonl"
     record.write_bytes(forged(record.read_bytes(), lambda lines: lines[1].update(observation="0" * 64)))
@@ -202,6 +206,16 @@ def test_once_the_secret_is_revealed_everybody_can_play_it_again(played, tmp_pat
         recheck(folder, revealed)
     with pytest.raises(DataError, match="not what was promised"):
         recheck(folder, {**revealed, "key": SECRET[::-1]})
+
+
+def test_a_ticket_s_name_cannot_be_drawn_for_and_look_alikes_are_one_contestant(played):
+    folder, held = played
+    _, again = settling.issue(folder, "ada", 60.0, again=True)
+    secret = epochs.read(folder).secret
+    assert [held.name, again.name] == [name_of("spring", secret, "ada", attempt) for attempt in (1, 2)]
+    for other in ("ADA", "\u0410\u0501\u0430"):
+        with pytest.raises(ConfigError, match="looks like 'ada'"):
+            settling.issue(folder, other, 60.0)
 
 
 def test_a_sealed_scenario_cannot_be_made_from_what_a_contestant_got(played, monkeypatch):
