@@ -57,9 +57,11 @@ def read(folder: Path, name: str, most: int = MOST_BYTES, *, cut: bool = False) 
 
 
 def stamp(path: Path) -> tuple[int, int, int] | None:
-    """Return what changes when a file does: inode, size, time; None where there is none."""
+    """Return what changes when a file does: inode, size, time; None where there is no regular one."""
     try:
         found = path.stat()
-    except OSError:
+    except (OSError, ValueError):
+        return None
+    if not stat.S_ISREG(found.st_mode):  # a pipe would be waited for without end
         return None
     return found.st_ino, found.st_size, found.st_mtime_ns

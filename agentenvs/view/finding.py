@@ -185,6 +185,9 @@ def _name(folder: Path) -> str:
 
 
 def _run(folder: Path, *, active: bool) -> Facts:
+    for name in ("manifest.json", planfile.NAME, TABLE):
+        if os.path.lexists(folder / name) and files.stamp(folder / name) is None:
+            return Facts(why=f"{name} is no regular file")
     try:
         if (folder / "manifest.json").exists():
             return _ended(read_manifest(folder / "manifest.json"))

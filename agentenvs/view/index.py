@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,8 @@ class Index:
         self._memo: dict[Any, Any] = {}
         self._thread: threading.Thread | None = None
         self._texts: threading.Thread | None = None
+        self._in_memory = False
+        """Whether the cache took no more."""
         self._opened: sqlite3.Connection | None = None
         self._reader: sqlite3.Connection | None = None
         self._seen: tuple[int, set[int]] = (-1, set())
@@ -112,9 +115,22 @@ class Index:
         return min(self._told("offset") or 0, size) / size if size else 1.0
 
     def _catch_up(self) -> None:
-        while self._chunk():
+        while self._safely(self._chunk):
             time.sleep(0.001)  # whoever waits for the lock goes first
         self._seen = (-1, set())
+
+    def _safely(self, write: Callable[[], Any]) -> Any:
+        """Do what writes; where the cache takes no more, once again in memory, from the start of the table."""
+        try:
+            return write()
+        except sqlite3.Error:
+            if self._in_memory:
+                raise
+        with self._lock:
+            self.close()
+            self._in_memory, self._seen = True, (-1, set())
+            self._memo.clear()
+        return write()
 
     def _chunk(self) -> bool:
         """Read some more of the table; returns whether there is more."""
@@ -125,10 +141,16 @@ class Index:
                     self._forget(base)
                 self._note(base, offset=0, stamp=_spelled(None))
                 return False
-            with (self.folder / TABLE).open("rb") as file:
-                offset = self._continued(base, file, stamp)
-                file.seek(offset)
-                data = file.read(_CHUNK)
+            try:
+                with (self.folder / TABLE).open("rb") as file:
+                    offset = self._continued(base, file, stamp)
+                    file.seek(offset)
+                    data = file.read(_CHUNK)
+            except OSError as error:
+                self._forget(base)
+                base.execute("INSERT INTO damage VALUES (?, 0, ?)", (TABLE, f"it cannot be read: {error.strerror}"))
+                self._note(base, offset=0, stamp=_spelled(stamp))
+                return False
             whole = data.rfind(b"\n") + 1
             if not whole and len(data) == _CHUNK:  # a line of megabytes is none
                 whole = len(data)
@@ -144,6 +166,7 @@ class Index:
         """Return where to go on reading: at the start, where the table is another one than before."""
         offset, tail = self._fact("offset") or 0, self._fact("tail")
         if not offset:
+            base.execute("DELETE FROM damage")  # of a table that could not be read
             return 0
         same = stamp[1] >= offset and self._fact("inode") == stamp[0]
         if same and stamp[1] == offset and self._fact("stamp") not in (None, _spelled(stamp)):
@@ -206,21 +229,24 @@ class Index:
             _TEXTS_AT_ONCE,
         ):
             last = missing[-1][0]
-            found = [(number, sidecars.task(self.folder, number)) for (number,) in missing]
-            with self._lock, self._writing() as base:
-                base.executemany("INSERT OR IGNORE INTO texts VALUES (?, ?)", found)
+            self._safely(partial(self._keep_texts, [number for (number,) in missing]))
             time.sleep(0.002)
+
+    def _keep_texts(self, numbers: Sequence[int]) -> None:
+        found = [(number, sidecars.task(self.folder, number)) for number in numbers]
+        with self._lock, self._writing() as base:
+            base.executemany("INSERT OR IGNORE INTO texts VALUES (?, ?)", found)
 
     # ---- asking ----------------------------------------------------------------------------------------------------
 
     def ask(self, asked: str, *given: Any) -> list[Any]:
         """Return the rows of a query; each can be read by name."""
-        with self._reading:
-            return self._beside.execute(asked, given).fetchall()
+        with self._read() as beside:
+            return beside.execute(asked, given).fetchall()
 
     def remembered(self, key: Any, make: Callable[[], Any]) -> Any:
         """Return a value that depends on nothing but what has been read."""
-        with self._reading:
+        with self._read():
             generation = self.ask("PRAGMA data_version")[0][0]  # changes with what any thread or process writes
             kept = self._memo.get(key)
             if kept is not None and kept[0] == generation:
@@ -257,18 +283,30 @@ class Index:
     @property
     def _base(self) -> sqlite3.Connection:
         if self._opened is None:
-            self._opened = _opened(self._place or place_of(self.folder), self._memory)
+            place = None if self._in_memory else self._place or place_of(self.folder)
+            self._opened = _opened(place, self._memory)
         return self._opened
 
-    @property
+    @contextmanager
+    def _read(self) -> Iterator[sqlite3.Connection]:
+        """Hand out the connection that reads: of a file, one that never waits for who writes.
+
+        Who needs both locks takes the one of writing first.
+        """
+        while True:
+            if self._reader is None:
+                with self._lock, self._reading:
+                    self._reader = self._reader or self._beside()
+            with self._reading:
+                if self._reader is not None:
+                    yield self._reader
+                    return
+
     def _beside(self) -> sqlite3.Connection:
-        """The connection that reads: of a file, one that never waits for who writes."""
-        if self._reader is None:
-            with self._lock:
-                name = self._base.execute("PRAGMA database_list").fetchone()["file"]
-                self._reader = _connected(name or self._memory)
-                self._reader.execute("PRAGMA read_uncommitted=1")  # in memory, where there is no other way beside
-        return self._reader
+        name = self._base.execute("PRAGMA database_list").fetchone()["file"]
+        made = _connected(name or self._memory)
+        made.execute("PRAGMA read_uncommitted=1")  # in memory, where there is no other way beside
+        return made
 
     def _told(self, name: str) -> Any:
         found = self.ask("SELECT value FROM facts WHERE name = ?", name)

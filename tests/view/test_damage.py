@@ -58,6 +58,16 @@ def test_a_broken_file_breaks_no_page(copy: Path, view: View, name: str, data: b
     everything(view(copy), "copy")
 
 
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+@pytest.mark.parametrize("name", ["manifest.json", "plan.json", "episodes.jsonl"])
+def test_a_pipe_or_a_folder_in_the_place_of_a_file_is_not_waited_for(
+    copy: Path, view: View, name: str, make: Callable[[Path], None]
+) -> None:
+    (copy / name).unlink()
+    make(copy / name)
+    assert f"{name} is no regular file" in everything(view(copy), "copy")
+
+
 def test_a_changed_record_is_shown_and_said_to_be_changed(copy: Path, view: View) -> None:
     record = copy / "records" / "000001.jsonl"
     record.write_bytes(record.read_bytes().replace(b'"turn":2', b'"turn":3', 1))

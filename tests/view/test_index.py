@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sqlite3
 import threading
 from pathlib import Path
 
 import pytest
 
+from agentenvs.view import index as indexing
 from agentenvs.view.index import Index, place_of
 
 
@@ -96,6 +98,40 @@ def test_without_a_cache_it_lives_in_memory(table: Path, tmp_path: Path) -> None
     (tmp_path / "file").write_text("")
     index = Index(table.parent, tmp_path / "file" / "index.db")
     assert len(numbers(index)) == 60
+    index.close()
+
+
+def test_a_cache_that_takes_no_more_is_left_for_memory(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = indexing._connected
+
+    def full(name: str) -> sqlite3.Connection:
+        base = made(name)
+        if not name.startswith("file:"):
+            base.execute("PRAGMA max_page_count=14")
+        return base
+
+    monkeypatch.setattr(indexing, "_connected", full)
+    form = json.loads(table.read_bytes().splitlines()[0])
+    table.write_text("".join(json.dumps({**form, "number": number}) + "\n" for number in range(400)))
+    index = Index(table.parent)
+    assert len(numbers(index)) == 400
+    assert index.count() == 400
+    assert index.fresh
+    index.close()
+
+
+def test_a_table_that_cannot_be_read_says_so(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(self: Path, *args: object) -> object:
+        raise PermissionError(13, "Permission denied")
+
+    index = Index(table.parent)
+    with monkeypatch.context() as patch:
+        patch.setattr(type(table), "open", refused)
+        assert numbers(index) == []
+        assert "Permission denied" in index.damage()[0].why
+    os.utime(table, ns=(1, 1))
+    assert len(numbers(index)) == 60
+    assert index.damage() == []
     index.close()
 
 
