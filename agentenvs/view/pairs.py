@@ -106,7 +106,7 @@ class Desk:
 def paired(first: Found, second: Found) -> Paired:
     """Compare two runs from their indexes, which are up to date."""
     rows = [[dict(row) for row in one.index.ask(_NEEDED)] for one in (first, second)]
-    flips, common = _flips(*rows)
+    flips, common = _flips(*rows) if first.facts.env == second.facts.env else ([], 0)
     if first.facts.manifest is None or second.facts.manifest is None:
         why = "a run that has not ended has no manifest, which says what may be compared"
         return Paired(None, flips, common, why, "wait for its end, or go on with it: agentenvs eval --resume RUN")
@@ -125,8 +125,7 @@ def paired(first: Found, second: Found) -> Paired:
     try:
         return Paired(_compared(runs, only_common=True), flips, common, refused.why or refused.what, None, partial=True)
     except AgentEnvsError:
-        why = f"{refused.what}{f': {refused.why}' if refused.why else ''}"
-        return Paired(None, flips, common, why, refused.fix)
+        return Paired(None, flips, common, refused.why or refused.what, refused.fix)
 
 
 def _compared(runs: Sequence[Run], *, only_common: bool) -> Comparison:

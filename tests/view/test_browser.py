@@ -104,6 +104,15 @@ def test_pages_are_accessible_in_both_colour_schemes(opened: Open, names: dict[s
         assert schemes(page) == {}
 
 
+def test_no_page_is_wider_than_a_telephone(browser: Any, url: str, names: dict[str, str]) -> None:
+    page = browser.new_context(viewport={"width": 360, "height": 700}).new_page()
+    for path in addresses(names).values():
+        page.goto(url + path)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360, path
+        assert page.locator(".crumbs-nav").bounding_box()["width"] > 300
+    page.context.close()
+
+
 def test_keys_go_from_turn_to_turn_and_from_episode_to_episode(opened: Open, names: dict[str, str]) -> None:
     path = f"/run/{names['prior']}/episode/3"
     page = opened.go(path)
