@@ -296,13 +296,15 @@ class Index:
         while True:
             if self._reader is None:
                 with self._lock, self._reading:
-                    self._reader = self._reader or self._beside()
+                    self._reader = self._beside()
             with self._reading:
                 if self._reader is not None:
                     yield self._reader
                     return
 
     def _beside(self) -> sqlite3.Connection:
+        if self._reader is not None:  # another thread was faster
+            return self._reader
         name = self._base.execute("PRAGMA database_list").fetchone()["file"]
         made = _connected(name or self._memory)
         made.execute("PRAGMA read_uncommitted=1")  # in memory, where there is no other way beside
