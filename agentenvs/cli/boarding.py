@@ -377,6 +377,7 @@ def serve(
         )
         server = uvicorn.Server(config)
         sockets = [config.bind_socket()]
+        sockets[0].listen(config.backlog)  # whoever reads the address may call at once
         address = f"http://{'127.0.0.1' if local else host}:{sockets[0].getsockname()[1]}"
         typer.echo(f"boards at {address}", err=quiet)
         sys.stdout.flush()

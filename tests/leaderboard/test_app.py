@@ -73,6 +73,7 @@ def test_a_run_is_sent_shown_and_a_copy_of_it_refused(url: str, small: Board, de
     for path in ("/", "/tiers", "/queue", f"/boards/{small.id}", f"/boards/{small.id}?q=ad"):
         assert httpx.get(f"{url}{path}").status_code == 200
     assert "Nobody of that name" in httpx.get(f"{url}/boards/{small.id}?q=zz").text
+    assert "There is only one page" in httpx.get(f"{url}/boards/{small.id}?page=7").text
 
 
 def test_what_is_not_there_is_a_page_for_people_and_json_for_programs(url: str, small: Board):

@@ -64,6 +64,9 @@ def test_a_run_comes_in_once_and_is_shown_as_it_was_counted(either: Store, small
     assert sum(family["episodes"] for family in whole["families"]) == small.episodes
     assert (whole["notes_text"], whole["told"]["agent"]) == ("first", "somebody's")
     assert asking.listed(either)[0].entries == 1
+    assert asking.page(either, small.id, contestant="\0") == ([], 1)
+    with pytest.raises(Refused, match="no entry"):
+        asking.one_entry(either, small.id, "\0")
 
 
 def test_the_migrations_make_the_schema(either: Store):
