@@ -90,6 +90,9 @@ class Source:
 
     def __init__(self, folder: Path, *, only_won: bool = False) -> None:
         self.folder = folder
+        for name in ("manifest.json", "episodes.jsonl", planfile.NAME):
+            if (folder / name).exists() and not (folder / name).is_file():  # a pipe would be waited for without end
+                raise DataError(f"{folder} is no run folder", why=f"{name} is no regular file")
         self.manifest: Manifest = read_manifest(folder / "manifest.json")
         self._path = folder / "episodes.jsonl"
         self._only_won = only_won
@@ -136,6 +139,8 @@ class Source:
         """
         path = folders.record_path(self.folder, int(line["number"]))
         try:
+            if path.exists() and not path.is_file():
+                raise OSError("it is no regular file")
             data = path.read_bytes()
             records = parse_records(data, str(path))
         except (OSError, RecordError) as error:
@@ -147,8 +152,13 @@ class Source:
         return data, records[0]
 
     def sidecar(self, line: Mapping[str, JSON]) -> dict[str, Any] | None:
-        """Return an episode's sidecar; None where it is missing or damaged: no digest is over it."""
+        """Return an episode's sidecar; None where it is missing or damaged: no digest is over it.
+
+        One that is a link is none: it could lead to any file of whoever exports a run of somebody else.
+        """
         path = folders.sidecar_path(self.folder, int(line["number"]))
+        if path.is_symlink() or path.parent.is_symlink() or not path.is_file():
+            return None
         with suppress(OSError, ValueError, RecursionError):
             found = json.loads(path.read_text(encoding="utf-8"))
             return found if isinstance(found, dict) else None

@@ -101,6 +101,11 @@ def _line(folder: Path, change: Any) -> None:
     (folder / "episodes.jsonl").write_bytes(b"\n".join(change(lines)) + b"\n")
 
 
+def _pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
 @pytest.mark.parametrize(
     ("damage", "why"),
     [
@@ -116,6 +121,10 @@ def _line(folder: Path, change: Any) -> None:
         (lambda folder: (folder / "records" / "000003.jsonl").write_text("torn"), "cannot be used"),
         (lambda folder: (folder / "records" / "000003.jsonl").write_bytes(
             (folder / "records" / "000002.jsonl").read_bytes()), "not the one that its run lists"),
+        (lambda folder: _pipe(folder / "manifest.json"), "is no run folder"),
+        (lambda folder: _pipe(folder / "episodes.jsonl"), "is no run folder"),
+        (lambda folder: _pipe(folder / "records" / "000003.jsonl"), "cannot be used"),
+        (lambda folder: _pipe(folder / "sidecars" / "000003.json"), None),
         (lambda folder: _manifest(folder, run_id="../../elsewhere"), "is no run folder"),
         (lambda folder: _manifest(folder, created="at no time"), None),
         (lambda folder: _manifest(folder, created="9999-12-31T23:59:59Z"), None),
@@ -136,6 +145,18 @@ def test_damaged_runs_are_refused_and_leave_nothing(tmp_path: Path, damage: Any,
 def _manifest(folder: Path, **changed: Any) -> None:
     made = json.loads((folder / "manifest.json").read_text())
     (folder / "manifest.json").write_bytes(canonical_bytes({**made, **changed}) + b"\n")
+
+
+def test_a_sidecar_that_is_a_link_is_not_told(tmp_path: Path) -> None:
+    folder = run(tmp_path / "run", "Climber")
+    sidecar = folder / "sidecars" / "000000.json"
+    secret = tmp_path / "secret.json"
+    secret.write_text(sidecar.read_text().replace('"first_observation": "', '"first_observation": "THE SECRET '))
+    assert "THE SECRET" in secret.read_text()
+    sidecar.unlink()
+    sidecar.symlink_to(secret)
+    writing.export([folder], "sft", tmp_path / "out.jsonl")
+    assert "THE SECRET" not in (tmp_path / "out.jsonl").read_text()
 
 
 @pytest.mark.parametrize("split", ["../../up", "a/b", "...", "", "x" * 300, "sp lit\x00", "é"])
