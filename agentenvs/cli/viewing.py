@@ -122,11 +122,30 @@ def export(
     finally:
         pages.shelf.close()
     with console.files():
-        out.write_text(exported(made, str(path)), encoding="utf-8", errors="replace")
+        _write(out, exported(made, str(path)).encode("utf-8", "replace"))
     if as_json:
         console.result({"page": str(out), "bytes": out.stat().st_size})
     else:
         typer.echo(f"page: {out}")
+
+
+def _write(out: Path, page: bytes) -> None:
+    """Write a page where there is none, or an earlier one: whole, or not at all."""
+    if out.exists() and not out.is_file():  # a pipe, a terminal
+        out.write_bytes(page)
+        return
+    if out.exists():
+        with out.open("rb") as file:
+            if file.read(9).lower() not in (b"", b"<!doctype"):
+                raise ConfigError(
+                    f"{out} is there already, and is no page", why="nothing else is overwritten", fix="give another --out"
+                )
+    part = out.with_name(f".{out.name}.part")
+    try:
+        part.write_bytes(page)
+        part.replace(out)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def _page(pages: Pages, path: Path, episode: int | None, other: Path | None, *, trace: bool) -> Page:

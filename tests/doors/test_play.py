@@ -86,8 +86,9 @@ async def test_an_episode_is_won_by_the_forms_and_its_record_is_that_of_a_progra
 
 
 async def test_worlds_are_listed_with_what_they_are(hand):
-    page = await hand.go("/")
-    assert page.path == "/play"
+    for way in ("/", "/play/"):
+        page = await hand.go(way)
+        assert page.path == "/play"
     for words in ("Household", "Web shop", "13 tools", "20 steps"):
         assert words in page.words
     page = await hand.go("/play/worlds/household")

@@ -73,6 +73,19 @@ def test_mistakes_are_told(cli, made: Path, args: list[str], said: str) -> None:
     assert not Path("page.html").exists()
 
 
+def test_an_export_replaces_a_page_and_no_other_file(cli, made: Path, tmp_path: Path) -> None:  # noqa: F811
+    page, other = tmp_path / "page.html", tmp_path / "manifest.json"
+    other.write_text("{}")
+    page.write_text("<!doctype html>old")
+    refused = cli("view", "export", str(made / "prior"), "--out", str(other))
+    assert refused.code == 2
+    assert "is no page" in refused.err
+    assert other.read_text() == "{}"
+    assert cli("view", "export", str(made / "prior"), "--out", str(page)).code == 0
+    assert "By family" in page.read_text()
+    assert sorted(tmp_path.iterdir()) == [other, page]
+
+
 def test_no_runs_are_a_mistake_that_says_what_to_do(cli) -> None:  # noqa: F811
     ran = cli("view", "--no-open")
     assert ran.code == 2

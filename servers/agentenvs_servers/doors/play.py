@@ -69,6 +69,7 @@ class Play:
         open_, shut = self._open, self._shut
         return (
             Route("GET", "/", open_(self.home), "The way to the playground.", prefixed=False),
+            Route("GET", f"{PATH}/", open_(self.home), "The way to the playground.", prefixed=False),
             Route("GET", PATH, shut(self.worlds), "The playground: the worlds of this server.", prefixed=False),
             Route("POST", f"{PATH}/enter", open_(self.enter), "Enter with a token.", prefixed=False),
             Route("POST", f"{PATH}/leave", open_(self.leave), "Forget the token.", prefixed=False),
