@@ -138,7 +138,9 @@ def _write(out: Path, page: bytes) -> None:
         with out.open("rb") as file:
             if file.read(9).lower() not in (b"", b"<!doctype"):
                 raise ConfigError(
-                    f"{out} is there already, and is no page", why="nothing else is overwritten", fix="give another --out"
+                    f"{out} is there already, and is no page",
+                    why="nothing else is overwritten",
+                    fix="give another --out",
                 )
     part = out.with_name(f".{out.name}.part")
     try:
