@@ -11,16 +11,20 @@ DATA ?= $(ALFWORLD_DATA)
 BIN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench faults soak determinism audit adapters format clean
+.PHONY: help demo train-demo test lint bench faults soak determinism audit adapters format clean
 
 help:  ## show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' Makefile
 
 $(VENV)/.stamp: pyproject.toml scripts/venv.sh
 	@PYTHON="$(PYTHON)" sh scripts/venv.sh $(VENV)
 
 demo: $(VENV)/.stamp  ## start a server and watch three players on it: a table and a report with pictures
 	@sh scripts/demo.sh $(BIN) runs/demo $(if $(DATA),--data "$(DATA)")
+
+train-demo: $(VENV)/.stamp  ## clone an expert, let the clone learn by reinforcement: a table and a curve, in about ten minutes
+	@$(BIN)/python -c 'import torch, transformers' 2>/dev/null || $(BIN)/python -m pip install -e '.[train]'
+	$(BIN)/python benchmarks/train_demo.py $(ARGS)
 
 test: $(VENV)/.stamp  ## run the tests
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadgroup $(ARGS)

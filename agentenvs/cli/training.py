@@ -94,6 +94,9 @@ def train(
         if not talks():
             return
         page = picture.report(folder)
+    ended = run.end_of(folder)
+    if ended is not None:
+        console.message(f"ended: {ended['why']}")
     _tell(folder, model, page, as_json)
 
 

@@ -61,7 +61,9 @@ class EvaluationConfig:
     """Evaluation on scenarios of their own."""
 
     every: int = 10
-    """Steps between evaluations; none where 0."""
+    """Steps between evaluations; none where 0. The end of a run is evaluated too."""
+    start: bool = True
+    """Whether the model is evaluated before the first step."""
     split: str = "dev"
     first: int = 0
     count: int = 100
@@ -95,6 +97,9 @@ class TrainConfig:
     worlds: Mapping[str, WorldConfig]
     seed: int = 0
     steps: int = 100
+    budget_cpu: float = 0.0
+    """CPU seconds of steps after which no further one is begun; without end where 0. Evaluations do not count. How many
+    steps that are depends on the machine."""
     method: str = "grpo"
     method_settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Settings of the method's plug-ins by their names."""

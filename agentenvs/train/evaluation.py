@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from agentenvs.core.errors import ConfigError
 from agentenvs.core.task import TaskRef
@@ -25,6 +26,21 @@ class Evaluated:
 
     episodes: list[Episode]
     metrics: Mapping[str, float]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return a row an episode, so that evaluations can be compared scenario by scenario."""
+        return [
+            {
+                "world": one.env,
+                "split": one.ref.split,
+                "index": one.ref.index,
+                "success": one.success,
+                "return": one.outcome,
+                "turns": len(one.turns),
+                "ending": one.ending,
+            }
+            for one in self.episodes
+        ]
 
 
 def disjoint(config: TrainConfig) -> None:

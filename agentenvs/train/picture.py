@@ -80,20 +80,20 @@ def _each(lines: Sequence[Mapping[str, Any]], names: Sequence[str]) -> list[str]
     return found
 
 
-def svg(drawn: Sequence[Curve], label: str) -> str:
-    """Return a picture of some curves over steps."""
+def svg(drawn: Sequence[Curve], label: str, across: str = "steps") -> str:
+    """Return a picture of some curves over steps, or over what else is said to go ``across``."""
     xs = [x for curve in drawn for x, _ in curve.points]
     ys = [y for curve in drawn for _, y in curve.points] + [y for one in drawn for _, *two in one.band for y in two]
     left, right = min(xs, default=0.0), max(xs, default=1.0)
     low, high = min(0.0, *ys) if ys else 0.0, max(ys, default=1.0)
     scale = _Scale(left, right if right > left else left + 1, low, high if high > low else low + 1)
-    parts = scale.axes()
+    parts = scale.axes(across)
     for number, curve in enumerate(drawn):
         parts += _drawn(curve, scale, _COLOURS[number % len(_COLOURS)], number)
     body = "\n".join(parts)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" font-family="sans-serif" '
-        f'font-size="12" role="img" aria-label="{escape(label)} over steps">\n'
+        f'font-size="12" role="img" aria-label="{escape(label)} over {escape(across)}">\n'
         f'<rect width="100%" height="100%" fill="#fff"/>\n{body}\n</svg>\n'
     )
 
@@ -111,7 +111,7 @@ class _Scale:
     def y(self, value: float) -> float:
         return _HEIGHT - _BOTTOM - (_HEIGHT - _TOP - _BOTTOM) * (value - self.low) / (self.high - self.low)
 
-    def axes(self) -> list[str]:
+    def axes(self, across: str) -> list[str]:
         bottom, right = _HEIGHT - _BOTTOM, _WIDTH - _RIGHT
         parts = [f'<path d="M{_LEFT},{_TOP}V{bottom}H{right}" fill="none" stroke="#333"/>']
         for tick in range(_TICKS + 1):
@@ -121,7 +121,7 @@ class _Scale:
                 f'<text x="{_LEFT - 6}" y="{self.y(value) + 4:.1f}" text-anchor="end">{value:.3g}</text>'
                 f'<text x="{self.x(step):.1f}" y="{bottom + 16}" text-anchor="middle">{step:.4g}</text>'
             )
-        parts.append(f'<text x="{(_LEFT + right) / 2}" y="{bottom + 30}" text-anchor="middle">steps</text>')
+        parts.append(f'<text x="{(_LEFT + right) / 2}" y="{bottom + 30}" text-anchor="middle">{escape(across)}</text>')
         return parts
 
 

@@ -1,8 +1,9 @@
 """A run on disk: its configuration, its metrics line by line, its checkpoints, and the way back into it.
 
 ``config.json`` is written first, ``metrics.jsonl`` grows by a line a step, ``checkpoints/step-N`` are written beside
-their place and renamed, ``model/`` is the trained model as a folder of Hugging Face's. A run that was killed goes on
-from its last checkpoint: lines of metrics behind it are cut, and the next step is the one that would have followed.
+their place and renamed, ``evaluations/step-N.json`` tells each episode of an evaluation, ``model/`` is the trained
+model as a folder of Hugging Face's, and ``end.json``, written last, says why the run ended. A run that was killed goes
+on from its last checkpoint: lines of metrics behind it are cut, and the next step is the one that would have followed.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from agentenvs.harness.policies import resolve
 from agentenvs.train import models
 from agentenvs.train.batch import Batch
 from agentenvs.train.board import Board
+from agentenvs.train.clock import Clock
 from agentenvs.train.config import TrainConfig, from_form
 from agentenvs.train.engine import lora
 from agentenvs.train.engine.learner import Learner, LearnerConfig
@@ -93,6 +95,22 @@ def _silent(what: str, metrics: Mapping[str, float]) -> None:
     """Tell nobody."""
 
 
+def end_of(folder: Path) -> dict[str, Any] | None:
+    """Return why and where a run ended (``why``, ``step``, ``cpu``); None of one that has not.
+
+    Raises:
+        ConfigError: What says so is damaged.
+    """
+    path = folder / "end.json"
+    try:
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise ConfigError(f"{path} is damaged", why=str(error), fix="remove it, and resume the run") from error
+    return found
+
+
 @dataclass(slots=True)
 class _Parts:
     """What a run is made of."""
@@ -108,6 +126,7 @@ class _Run:
     def __init__(self, config: TrainConfig, folder: Path, tell: Tell, ranks: Ranks) -> None:
         self.config, self.folder, self.tell, self.ranks = config, folder, tell, ranks
         self._board: Board | None = None
+        self._clock = Clock(ranks)
 
     def begin(self) -> Path:
         parts = self._open()  # what makes no sense is said before anything is written
@@ -115,8 +134,7 @@ class _Run:
             if self.ranks.first:
                 self.folder.mkdir(parents=True, exist_ok=True)
                 _write(self.folder / "config.json", json.dumps(self.config.to_json(), indent=2))
-            self._clone(parts)
-            return self._loop(parts)
+            return self._anew(parts)
         finally:
             self._close(parts)
 
@@ -127,12 +145,27 @@ class _Run:
             if not found:
                 if self.ranks.first:
                     _write(self.folder / "metrics.jsonl", "")
-                self._clone(parts)
-                return self._loop(parts)
+                return self._anew(parts)
             self._restore(parts, found[-1][1])
+            self._watch(parts)
             return self._loop(parts)
         finally:
             self._close(parts)
+
+    def _anew(self, parts: _Parts) -> Path:
+        """Clone, look where the run begins, and keep what cloning cost; then go through the steps."""
+        self._clone(parts)
+        self._watch(parts)
+        parts.engine.keep("start")
+        if self.config.evaluation.start:
+            self._evaluate(parts)
+        if self.config.save.every and self.config.clone.demonstrations:
+            self._save(parts)
+        return self._loop(parts)
+
+    def _watch(self, parts: _Parts) -> None:
+        if self.config.tensorboard and self.ranks.first:
+            self._board = Board(self.folder, parts.trainer.number)
 
     # ---- making ----------------------------------------------------------------------------------------------------
 
@@ -214,23 +247,34 @@ class _Run:
 
     def _loop(self, parts: _Parts) -> Path:
         config, trainer = self.config, parts.trainer
-        if config.tensorboard and self.ranks.first:
-            self._board = Board(self.folder, trainer.number)
-        if trainer.number == 0:
-            parts.engine.keep("start")
-            self._evaluate(parts)
-        while trainer.number < config.steps:
-            start = time.perf_counter()
-            step = trainer.step()
-            step.metrics["seconds"] = time.perf_counter() - start
-            self._log("step", step.number, step.metrics)
-            done = trainer.number
-            if config.evaluation.every and (done % config.evaluation.every == 0 or done == config.steps):
+        while self._over(trainer) is None:
+            self._step(trainer)
+            done, last = trainer.number, self._over(trainer) is not None
+            if config.evaluation.every and (done % config.evaluation.every == 0 or last):
                 self._evaluate(parts)
-            if config.save.every and (done % config.save.every == 0 or done == config.steps):
+            if config.save.every and (done % config.save.every == 0 or last):
                 self._save(parts)
         self._store(parts)
+        end = {"why": self._over(trainer), "step": trainer.number, "cpu": self._clock.state_dict()}
+        if self.ranks.first:
+            _write(self.folder / "end.json", json.dumps(end))
         return self.folder / "model"
+
+    def _over(self, trainer: Trainer) -> str | None:
+        """Return why there is no further step, in words; None where there is one."""
+        config = self.config
+        if trainer.number >= config.steps:
+            return f"all {config.steps} steps are done"
+        if config.budget_cpu and self._clock.steps >= config.budget_cpu:
+            return f"budget_cpu: {config.budget_cpu:g} CPU seconds of steps are spent"
+        return None
+
+    def _step(self, trainer: Trainer) -> None:
+        start, before = time.perf_counter(), self._clock.seconds()
+        step = trainer.step()
+        step.metrics["seconds"] = time.perf_counter() - start
+        self._clock.steps += self._clock.seconds() - before
+        self._log("step", step.number, {**step.metrics, "cpu_steps": self._clock.steps})
 
     def _store(self, parts: _Parts) -> None:
         """Write the trained model, and its adapters where they alone were trained."""
@@ -253,9 +297,14 @@ class _Run:
         through = trainer.pipeline.wrapper
         found = evaluate(trainer.rollouts, self.config.worlds, self.config.evaluation, trainer.number, through)
         engine.use(used)
-        self._log("eval", parts.trainer.number, found.metrics)
+        if self.ranks.first:
+            place = self.folder / "evaluations" / f"step-{trainer.number}.json"
+            place.parent.mkdir(exist_ok=True)
+            _write(place, json.dumps({"step": trainer.number, "episodes": found.rows()}))
+        self._log("eval", trainer.number, found.metrics)
 
     def _log(self, kind: str, number: int, metrics: Mapping[str, float]) -> None:
+        metrics = {**metrics, "cpu_seconds": self._clock.seconds()}
         if not self.ranks.first:
             return
         line = json.dumps({"kind": kind, "step": number, **metrics})
@@ -280,10 +329,12 @@ class _Run:
             parts.tokenizer.save_pretrained(self.folder / "tokenizer")
             shutil.rmtree(draft, ignore_errors=True)
         parts.engine.save(draft)
+        cpu = self._clock.state_dict()
         if not self.ranks.first:
             return
         state = {
             "trainer": trainer.state_dict(),
+            "cpu": cpu,
             "metrics": (self.folder / "metrics.jsonl").stat().st_size,
         }
         torch.save(state, draft / "trainer.pt")
@@ -296,6 +347,7 @@ class _Run:
         parts.engine.load(place)
         state = torch.load(place / "trainer.pt", weights_only=True)
         parts.trainer.load_state_dict(state["trainer"])
+        self._clock.load_state_dict(state["cpu"])
         self.ranks.wait()
         if not self.ranks.first:
             return

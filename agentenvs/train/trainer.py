@@ -192,6 +192,11 @@ def described(episodes: Sequence[Episode]) -> dict[str, float]:
         "tokens_sampled": float(sum(turn.length for turn in turns)),
         "seconds_env": float(sum(episode.env_seconds for episode in episodes)),
     }
+    groups: dict[tuple[str, int], list[float]] = {}
+    for episode in episodes:
+        groups.setdefault((episode.env, episode.group), []).append(episode.outcome)
+    if any(len(outcomes) > 1 for outcomes in groups.values()):
+        found["groups_informative"] = _mean([float(len(set(outcomes)) > 1) for outcomes in groups.values()])
     for world in sorted({episode.env for episode in episodes}):
         mine = [episode for episode in episodes if episode.env == world]
         found[f"success/{world}"] = _mean([float(episode.success) for episode in mine])

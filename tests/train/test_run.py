@@ -16,17 +16,18 @@ import numpy as np
 import pytest
 
 from agentenvs.core.errors import ConfigError
+from agentenvs.train.clock import Clock
 from agentenvs.train.config import TrainConfig, from_form
 from agentenvs.train.engine.critic import Critic, CriticConfig
 from agentenvs.train.engine.learner import LearnerConfig
 from agentenvs.train.engine.torch_engine import SamplerConfig, TorchEngine
 from agentenvs.train.pipeline import assemble
 from agentenvs.train.plugins import NeedError
-from agentenvs.train.run import resume, train
+from agentenvs.train.run import end_of, resume, train
 from agentenvs.train.trainer import DriftError
 from tests.train.games import episodes, tiny
 
-TIMES = {"seconds", "seconds_env", "seconds_model", "seconds_rollout", "seconds_train"}
+TIMES = {"cpu_seconds", "cpu_steps", "seconds", "seconds_env", "seconds_model", "seconds_rollout", "seconds_train"}
 
 
 def small(**changes: Any) -> TrainConfig:
@@ -70,7 +71,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_run_leaves_metrics_checkpoints_and_a_model(whole: Path) -> None:
     kinds = [line["kind"] for line in lines(whole)]
     assert kinds == ["clone", "clone", "step", "step", "step", "step"]
-    assert sorted(path.name for path in (whole / "checkpoints").iterdir()) == ["step-2", "step-4"]
+    assert sorted(path.name for path in (whole / "checkpoints").iterdir()) == ["step-0", "step-2", "step-4"]
     assert all(line["gap"] < 1e-4 for line in lines(whole) if line["kind"] == "step")
     assert weights(whole)
 
@@ -91,6 +92,38 @@ def test_a_run_goes_on_as_if_nothing_had_been(whole: Path, tmp_path: Path) -> No
     resume(cut)
     assert lines(cut) == lines(whole)
     assert weights(cut) == weights(whole)
+    told, before = cpu(cut), cpu(whole)
+    assert told[:4] == before[:4]  # what the checkpoint of step 2 knew
+    assert before[3] < told[4] < told[5] < before[3] + 60
+
+
+def cpu(folder: Path) -> list[float]:
+    text = (folder / "metrics.jsonl").read_text(encoding="utf-8")
+    return [json.loads(line)["cpu_seconds"] for line in text.splitlines()]
+
+
+def test_a_clock_counts_on_from_where_it_stood() -> None:
+    clock = Clock()
+    clock.load_state_dict({"seconds": 1000.0, "steps": 500.0})
+    first = clock.seconds()
+    sum(range(3_000_000))
+    assert 1000.0 <= first < clock.seconds() < 1100.0
+    assert clock.state_dict()["steps"] == 500.0
+
+
+def test_a_run_ends_when_its_seconds_are_spent(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    evaluation = {"every": 100, "count": 2, "start": False}
+    train(small(budget_cpu=1e-6, evaluation=evaluation, clone={"demonstrations": 0}), folder)
+    before = lines(folder)
+    assert [line["kind"] for line in before] == ["step", "eval"]
+    end = end_of(folder)
+    assert end is not None
+    assert (end["why"], end["step"]) == ("budget_cpu: 1e-06 CPU seconds of steps are spent", 1)
+    rows = json.loads((folder / "evaluations" / "step-1.json").read_text())["episodes"]
+    assert [row["index"] for row in rows] == [0, 1]
+    resume(folder)  # it has ended, and no step is added
+    assert lines(folder) == before
 
 
 def test_a_run_that_is_killed_goes_on(whole: Path, tmp_path: Path) -> None:

@@ -36,9 +36,9 @@ class LearnerConfig:
 
     lr: float = 1e-3
     warmup: int = 10
-    """Steps over which the learning rate rises."""
+    """Updates over which the learning rate rises; a step of a run is minibatches times epochs of them."""
     decay: int = 0
-    """The step at which it has fallen to 0, in a line; never where 0."""
+    """The update at which it has fallen to 0, in a line; never where 0."""
     betas: tuple[float, float] = (0.9, 0.95)
     weight_decay: float = 0.0
     clip: float = 1.0
@@ -230,7 +230,7 @@ class Learner(Scorer):
         return Update(total, norm, count, {**metrics, "lr": self.optimizer.param_groups[0]["lr"]})
 
     def schedule(self) -> float:
-        """Return what the learning rate is multiplied with at this step."""
+        """Return what the learning rate is multiplied with at this update."""
         config = self.config
         rise = min(1.0, (self.step + 1) / config.warmup) if config.warmup else 1.0
         fall = max(0.0, 1.0 - self.step / config.decay) if config.decay else 1.0
