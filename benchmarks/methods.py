@@ -110,12 +110,13 @@ def plan(config: TrainConfig, listed: Sequence[Entry], asked: argparse.Namespace
 
 
 def audit(out: Path, asked: argparse.Namespace) -> str | None:
-    """Audit the credit of all methods on the start, or go on with it; return why there is none."""
+    """Audit the credit of methods on the start, or go on with it; return why there is none."""
     if (out / "audit" / "credit.json").exists() or not asked.audit_cpu:
         return None
     words = ["train", "credit-audit", str(out / "start"), "--out", str(out / "audit"), "--budget"]
     words += [f"cpu={asked.audit_cpu:g}", "--episodes", str(asked.audit_episodes), "--branches", "16", "-q"]
-    words += ["--methods", ",".join(name for name in recipes() if name not in LEFT_OUT)]
+    names = asked.only or [name for name in recipes() if name not in LEFT_OUT]
+    words += ["--methods", ",".join(names)]
     done = subprocess.run([sys.executable, "-m", "agentenvs.cli", *words], capture_output=True, text=True, check=False)
     return None if done.returncode == 0 else done.stderr.strip()[-400:]
 
@@ -130,11 +131,7 @@ def result(out: Path, entry: Entry, start: series.Outcomes) -> dict[str, Any] | 
     if end is None:
         return None
     steps = [line for line in picture.read(folder) if line["kind"] == "step"]
-    shares = [
-        line["groups_informative"] * line["groups"] / max(line["groups_drawn"], 1.0)
-        for line in steps
-        if "groups_informative" in line
-    ]
+    shares = [line["groups_informative"] for line in steps if "groups_informative" in line]
     return {
         "series": entry.series, "method": entry.method, "seed": entry.seed, "lag": entry.lag, "budget": entry.budget,
         "gain": series.gain(start, series.outcomes(folder)),

@@ -149,8 +149,9 @@ def _ended(one: _Running, failed: dict[str, str], say: Tell) -> bool:
     if code == 0 and end is not None:
         say(f"{one.cell.name}: ended, {end['why']}")
         return True
-    said = (one.folder / "log.txt").read_text(encoding="utf-8", errors="replace").strip().splitlines()
-    failed[one.cell.name] = next((line for line in said if line.startswith("error")), said[-1] if said else str(code))
+    said = (one.folder / "log.txt").read_text(encoding="utf-8", errors="replace").strip().splitlines()[::-1]
+    reason = next((line for line in said if line.startswith("AE")), said[0] if said else f"exit code {code}")
+    failed[one.cell.name] = reason
     say(f"{one.cell.name}: failed with {code}; {one.folder / 'log.txt'} says more")
     return True
 
