@@ -83,7 +83,14 @@ def test_what_may_be_left_out_is(part):
 
 
 @pytest.mark.parametrize(
-    "schema", [{"additionalProperties": {"type": "string"}}, {"properties": 5}, {"properties": {"x": True}}]
+    "schema",
+    [
+        {"additionalProperties": {"type": "string"}},
+        {"properties": 5},
+        {"properties": {"x": True}},
+        {"properties": {"x": {}}, "required": None},
+        {"properties": {"x": {"$ref": "#/$defs/X"}}, "$defs": []},
+    ],
 )
 def test_arguments_that_are_no_list_of_fields_are_written_as_json(schema):
     assert play_fields.of_schema({"type": "object", **schema}) is None

@@ -132,6 +132,8 @@ def of_schema(schema: Mapping[str, JSON], examples: Iterable[Mapping[str, JSON]]
     if not properties and schema.get("additionalProperties", False) is not False:
         return None
     required = schema.get("required", ())
+    if not isinstance(required, list | tuple) or not isinstance(schema.get("$defs", {}), Mapping):
+        return None
     first: Mapping[str, JSON] = next(iter(examples), {})
     return tuple(_field(name, part, schema, name in required, first.get(name)) for name, part in properties.items())
 
