@@ -170,7 +170,8 @@ class Store:
             self.keep("bundles", path.read_bytes())
             self.insert(board_id, board, _entry(found, board))
         except Refused as refused:
-            self.note(board_id, found.digest, found.submission, refused)
+            mine = found.submission if refused.reason != "not-yours" else None  # it tells nothing of whom it names
+            self.note(board_id, found.digest, mine, refused)
             raise
         self.rank_soon(board_id)
         return found.digest

@@ -148,7 +148,8 @@ def test_nobody_plays_until_lucky(tmp_path: Path, small: Board, desks):
 
 def test_a_submission_in_the_name_of_somebody_else(store: Store, small: Board, desks):
     assert refused(store, small, desks["expert"].sent(), owner="Bob").reason == "not-yours"
-    assert store.admit(small.id, desks["expert"].sent(), owner="ADA")
+    row = store.admit(small.id, desks["expert"].sent(), owner="ADA")
+    assert asking.one_entry(store, small.id, row)["refused"] == 0  # what Bob sent in her name is not counted as hers
 
 
 def test_yardsticks_stand_between_the_rows_and_cannot_be_sent_as_one_s_own(store: Store, small: Board, desks, runs):
