@@ -37,7 +37,7 @@ proximal KL are derived for a sampler that is another policy. GRPO, whose weight
 what is usual."""
 LAGS = (2, 8)
 
-OPENING, EPISODES_A_SECOND, UPDATES_A_SECOND, STEP = 15.0, 10.0, 2.7, 10.0
+OPENING, EPISODES_A_SECOND, UPDATES_A_SECOND, STEP = 8.0, 15.0, 2.7, 8.0
 """For the estimate: CPU seconds until a run begins, episodes evaluated and updates of cloning a CPU second, and what a
 run goes beyond its budget, since it looks between steps; 0.6 million weights on the machine of RESULTS.md."""
 
