@@ -18,7 +18,7 @@ from agentenvs.train.engine.lora import LoraConfig
 from agentenvs.train.engine.remote import ServersConfig
 from agentenvs.train.engine.torch_engine import SamplerConfig
 from agentenvs.train.models import Shape
-from agentenvs.train.plugins import configured
+from agentenvs.train.plugins import at_least, configured
 from agentenvs.train.rollout import RolloutConfig
 from agentenvs.train.worlds import WorldConfig
 
@@ -36,6 +36,11 @@ class ModelConfig:
     device: str = "cpu"
     threads: int = 0
     """Of PyTorch on a CPU; as it is where 0."""
+
+    def __post_init__(self) -> None:
+        """Refuse what makes no sense."""
+        at_least(self, 1, "vocabulary")
+        at_least(self, 0, "threads")
 
 
 @dataclass(frozen=True)
@@ -55,6 +60,11 @@ class CloneConfig:
     observations: float = 0.2
     """What an observation's token weighs beside an action's."""
 
+    def __post_init__(self) -> None:
+        """Refuse what makes no sense."""
+        at_least(self, 0, "demonstrations", "first", "updates", "lr", "observations")
+        at_least(self, 1, "batch")
+
 
 @dataclass(frozen=True)
 class EvaluationConfig:
@@ -69,6 +79,11 @@ class EvaluationConfig:
     count: int = 100
     greedy: bool = False
 
+    def __post_init__(self) -> None:
+        """Refuse what makes no sense."""
+        at_least(self, 0, "every", "first")
+        at_least(self, 1, "count")
+
 
 @dataclass(frozen=True)
 class LagConfig:
@@ -80,6 +95,10 @@ class LagConfig:
     max_lag: int = 8
     """Episodes with older tokens are dropped and counted."""
 
+    def __post_init__(self) -> None:
+        """Refuse what makes no sense."""
+        at_least(self, 0, "lag", "max_lag")
+
 
 @dataclass(frozen=True)
 class SaveConfig:
@@ -87,6 +106,11 @@ class SaveConfig:
 
     every: int = 20
     keep: int = 2
+
+    def __post_init__(self) -> None:
+        """Refuse what makes no sense."""
+        at_least(self, 0, "every")
+        at_least(self, 1, "keep")
 
 
 @dataclass(frozen=True)
@@ -127,6 +151,21 @@ class TrainConfig:
 
     tensorboard: bool = False
     """Whether metrics are written for TensorBoard too."""
+
+    def __post_init__(self) -> None:
+        """Refuse settings that do not go together."""
+        at_least(self, 0, "seed", "steps", "max_gap")
+        length = self.slots.max_length
+        if self.rollout.max_length > length:
+            raise ValueError(f"rollout.max_length is {self.rollout.max_length}, above slots.max_length of {length}")
+        if self.learner.token_budget < length:
+            raise ValueError(f"learner.token_budget is {self.learner.token_budget}, below slots.max_length of {length}")
+        if self.lag.lag >= self.slots.keep_versions and self.lag.lag:
+            raise ValueError(f"lag.lag is {self.lag.lag}: slots.keep_versions must be {self.lag.lag + 1} or more")
+        if self.servers.urls and self.rollout.constrained:
+            raise ValueError("servers.urls do not sample among the legal actions: leave out rollout.constrained")
+        if not any(world.weight for world in self.worlds.values()):
+            raise ValueError("no world has a weight")
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON form; :func:`from_form` reads it."""
@@ -181,17 +220,11 @@ def from_form(form: Mapping[str, Any]) -> TrainConfig:
     if not isinstance(worlds, Mapping) or not worlds:
         fix = 'add a table [worlds.household] with env = "household"'
         raise ConfigError("the configuration names no world", fix=fix)
-    taken["worlds"] = {name: _table(WorldConfig, one, f"worlds.{name}") for name, one in worlds.items()}
+    taken["worlds"] = {name: configured(WorldConfig, one, f"worlds.{name}") for name, one in worlds.items()}
     for name, kind in _TABLES.items():
         if name in taken:
-            taken[name] = _table(kind, taken[name], name)
+            taken[name] = configured(kind, taken[name], name)
     return configured(TrainConfig, taken, "the configuration")
-
-
-def _table(kind: type[Any], form: Any, owner: str) -> Any:
-    if not isinstance(form, Mapping):
-        raise ConfigError(f"{owner} is {form!r}", fix=f"make it a table [{owner}]")
-    return configured(kind, form, owner)
 
 
 def _change(form: dict[str, Any], change: str) -> None:

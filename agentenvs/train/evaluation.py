@@ -12,7 +12,7 @@ from agentenvs.train.config import EvaluationConfig, TrainConfig
 from agentenvs.train.interfaces import Assignment, PolicyWrapper
 from agentenvs.train.records import Episode
 from agentenvs.train.rollout import Rollouts
-from agentenvs.train.trainer import described
+from agentenvs.train.trainer import described, playable
 from agentenvs.train.wrapping import Through
 from agentenvs_scoring.stats import wilson
 
@@ -79,6 +79,10 @@ def evaluate(
         asked: Settings.
         step: Of the run.
         wrapper: What the policy acts through.
+
+    Raises:
+        ServiceError: All episodes were lost.
+        ConfigError: None had room for a turn.
     """
     assignments = [
         Assignment(name, TaskRef(asked.split, asked.first + place))
@@ -92,6 +96,7 @@ def evaluate(
         through = Through(wrapper, rollouts.worlds)
         rollouts = replace(rollouts, hooks=[*rollouts.hooks, through], admissible=True)
     episodes = rollouts.play(assignments, 1, EVALUATION_STEP + step, sampling=sampling)
+    playable(episodes)
     count, wins = len(episodes), sum(episode.success for episode in episodes)
     low, high = wilson(wins, count)
     found = {f"eval_{name}": value for name, value in described(episodes).items() if not name.startswith("seconds")}

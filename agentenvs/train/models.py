@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from agentenvs.core.errors import ConfigError, MissingExtraError
+from agentenvs.train.plugins import at_least
 
 try:
     import torch
@@ -29,6 +30,10 @@ class Shape:
     feed_forward: int = 384
     length: int = 2048
     tied: bool = True
+
+    def __post_init__(self) -> None:
+        """Refuse what makes no sense."""
+        at_least(self, 1, "hidden", "layers", "heads", "key_value_heads", "feed_forward", "length")
 
 
 def build(shape: Shape, vocabulary: int, seed: int) -> Any:
@@ -82,6 +87,18 @@ def load(folder: str | Path) -> tuple[Any, Any]:
     except (OSError, ValueError, KeyError) as error:
         raise ConfigError(f"{path} cannot be read", why=str(error).splitlines()[0]) from error
     return model, words
+
+
+def moved(model: Any, device: str | torch.device) -> Any:
+    """Return a model on a device.
+
+    Raises:
+        ConfigError: It cannot be moved there.
+    """
+    try:
+        return model.to(device)
+    except (RuntimeError, AssertionError) as error:
+        raise ConfigError(f"the model cannot be moved to {device}", why=str(error).splitlines()[0]) from error
 
 
 def tokenizer(folder: Path) -> Any:

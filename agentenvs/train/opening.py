@@ -14,12 +14,10 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-import torch
-
 from agentenvs.core.errors import ConfigError
 from agentenvs.train import models
 from agentenvs.train.config import TrainConfig, from_form
-from agentenvs.train.engine import lora
+from agentenvs.train.engine import lora, states
 
 PLAYED = "agentenvs.json"
 _WORDS = ("tokenizer.json", "tokenizer_config.json", "tokenizer.model", "vocab.json")
@@ -106,11 +104,11 @@ class Place:
             model = models.build(config.shape, len(words), config.seed)
         lora.adapt(model, config.lora)
         path = self.path / "engine.pt"
+        state = states.read(path)
         try:
-            state = torch.load(path, map_location="cpu", weights_only=True)
             model.load_state_dict(state["model"])
-        except (RuntimeError, KeyError, ValueError, EOFError) as error:
-            raise ConfigError(f"{path} is damaged, or of another model", why=str(error).splitlines()[0]) from error
+        except states.DAMAGED as error:
+            raise states.damaged(path, error) from error
         return lora.unwrapped(model), words
 
 

@@ -31,6 +31,7 @@ from agentenvs.harness.stopping import PolicyStop
 from agentenvs.train.engine.shared import SharedSampler
 from agentenvs.train.engine.torch_engine import check_head
 from agentenvs.train.interfaces import Draw, Sampled, Sampling, hooks, wrappers
+from agentenvs.train.models import moved
 from agentenvs.train.opening import Place, Played, find
 from agentenvs.train.records import Episode, Turn
 from agentenvs.train.template import ChatTemplate, Template, choose
@@ -145,10 +146,7 @@ class Table:
         end = self.tokenizer.eos_token_id
         self.stop = self.template.stop if self.played or end is None else (*self.template.stop, int(end))
         check_head(model)
-        try:
-            model = model.eval().requires_grad_(False).to(device)
-        except (RuntimeError, AssertionError) as error:
-            raise ConfigError(f"the model cannot be moved to {device}", why=str(error).splitlines()[0]) from error
+        model = moved(model.eval().requires_grad_(False), device)
         if device.type == "cuda":
             model = model.to(torch.bfloat16)
         reach = int(getattr(model.config, "max_position_embeddings", 0) or LONGEST)

@@ -157,6 +157,18 @@ class Registry(Generic[P]):
         return cls(configured(cls.Config, settings or {}, f"{self.kind} {name}"))
 
 
+def at_least(settings: object, low: float, *names: str) -> None:
+    """Refuse numbers below a bound, in a ``__post_init__``; None is any.
+
+    Raises:
+        ValueError: One is below it.
+    """
+    for name in names:
+        value = getattr(settings, name)
+        if value is not None and not value >= low:
+            raise ValueError(f"{name} is {value}, and must be {low:g} or more")
+
+
 C = TypeVar("C")
 
 
@@ -170,6 +182,8 @@ def configured(config: type[C], settings: Mapping[str, Any], owner: str) -> C:
     """
     if not is_dataclass(config):
         raise TypeError(f"{config.__name__} is no dataclass")
+    if not isinstance(settings, Mapping):
+        raise ConfigError(f"{owner} is {settings!r}", fix="make it a table")
     known = {one.name: one for one in fields(config)}
     taken: dict[str, Any] = {}
     for name, value in settings.items():
@@ -197,8 +211,12 @@ def _as(kind: str, value: Any, owner: str) -> Any:
         wanted = _PLAIN.get(option)
         if wanted is None:
             if option.startswith("tuple") and isinstance(value, list | tuple):
-                return tuple(value)
-            if option not in {"None"} and not option.startswith("tuple"):
+                inner = option[6:].partition(",")[0]
+                return tuple(_as(inner, one, owner) for one in value)
+            if option.startswith("Mapping") and isinstance(value, Mapping):
+                inner = option[len("Mapping[str, ") : -1]
+                return {str(name): _as(inner, one, f"{owner}.{name}") for name, one in value.items()}
+            if not option.startswith(("None", "tuple", "Mapping")):
                 return value
             continue
         if isinstance(value, wanted) and isinstance(value, bool) == (option == "bool"):

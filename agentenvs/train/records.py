@@ -228,6 +228,13 @@ class EpisodeWriter:
         self.episode.turns.append(turn)
         return turn
 
+    def cut(self) -> None:
+        """Drop what stands behind the last turn of the open segment: nothing will be sampled behind it."""
+        turns = self.episode.turns
+        if turns and turns[-1].segment == len(self.episode.segments):
+            for kept in (self._ids, self._roles, self._loss, self._logps, self._versions, self._candidates):
+                del kept[turns[-1].end :]  # type: ignore[attr-defined]
+
     def finish(self) -> Episode:
         """Close the open segment and return the episode."""
         if self._ids:

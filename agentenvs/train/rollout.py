@@ -24,6 +24,7 @@ from agentenvs.core.trace import StepTrace
 from agentenvs.core.verdict import Verdict
 from agentenvs.train.engine.ranks import Ranks
 from agentenvs.train.interfaces import Assignment, Draw, RolloutHook, Sampled, Sampling
+from agentenvs.train.plugins import at_least
 from agentenvs.train.records import UNSAMPLED, Episode, EpisodeWriter, Role, Turn
 from agentenvs.train.template import Template
 from agentenvs.train.worlds import Answer, World
@@ -41,6 +42,11 @@ class RolloutConfig:
     max_length: int = 1024
     """The most tokens of an episode; one that reaches it is truncated."""
     temperature: float = 1.0
+
+    def __post_init__(self) -> None:
+        """Refuse what makes no sense."""
+        at_least(self, 1, "max_turn_tokens", "max_length")
+        at_least(self, 0, "temperature")
 
 
 @dataclass(slots=True)
@@ -272,6 +278,7 @@ class _Stage:
         config = rollouts.config
         over = self.horizon is not None and len(episode.turns) >= self.horizon
         if over or len(seat.writer.ids) + config.max_turn_tokens + 1 >= config.max_length:
+            seat.writer.cut()
             self._pay(seat, world.finish(slot), slot)
             return False
         told = config.constrained or rollouts.admissible

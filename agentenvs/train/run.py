@@ -12,7 +12,8 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,13 +22,14 @@ import torch
 
 from agentenvs.core.errors import ConfigError
 from agentenvs.core.task import TaskRef
+from agentenvs.harness.folder import held
 from agentenvs.harness.policies import resolve
 from agentenvs.train import models
 from agentenvs.train.batch import Batch
 from agentenvs.train.board import Board
 from agentenvs.train.clock import Clock
 from agentenvs.train.config import TrainConfig, from_form
-from agentenvs.train.engine import lora
+from agentenvs.train.engine import lora, states
 from agentenvs.train.engine.learner import Learner, LearnerConfig
 from agentenvs.train.engine.ranks import Ranks, join, leave, whole
 from agentenvs.train.engine.torch_engine import TorchEngine
@@ -86,9 +88,22 @@ def _with_ranks(config: TrainConfig, folder: Path, tell: Tell | None, go: Callab
     ranks = join(config.model.device)
     ranks.wait()  # all have looked into the folder before the first writes there
     try:
-        return go(_Run(config, folder, (tell if ranks.first else None) or _silent, ranks))
+        with _alone(folder) if ranks.first else nullcontext():
+            return go(_Run(config, folder, (tell if ranks.first else None) or _silent, ranks))
     finally:
         leave()
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Keep other processes from writing into a run's folder; one that nothing was written into is not left behind."""
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with held(folder):
+            yield
+    finally:
+        with suppress(OSError):  # it holds something
+            folder.rmdir()
 
 
 def _silent(what: str, metrics: Mapping[str, float]) -> None:
@@ -176,8 +191,12 @@ class _Run:
         worlds = {name: open_world(name, one, config.slots.slots) for name, one in config.worlds.items()}
         tokenizer, model = self._model(worlds)
         template = choose(config.model.template, tokenizer)
+        reach, asked = getattr(model.config, "max_position_embeddings", None), config.slots.max_length
+        if reach and asked > reach:
+            fix = "lower slots.max_length and rollout.max_length, or choose another model"
+            raise ConfigError(f"the model reads {reach} tokens, and slots.max_length is {asked}", fix=fix)
         engine = TorchEngine(
-            model.to(config.model.device),
+            models.moved(model, config.model.device),
             config.slots,
             config.learner,
             temperature=config.rollout.temperature,
@@ -326,8 +345,9 @@ class _Run:
         place = self.folder / "checkpoints" / f"step-{trainer.number}"
         draft = place.with_name(f".{place.name}.{os.getpid()}")
         if self.ranks.first:
-            parts.tokenizer.save_pretrained(self.folder / "tokenizer")
-            shutil.rmtree(draft, ignore_errors=True)
+            self._keep_tokenizer(parts.tokenizer)
+            for left in place.parent.glob(".step-*"):  # by a kill, or a disk that was full
+                shutil.rmtree(left)
         parts.engine.save(draft)
         cpu = self._clock.state_dict()
         if not self.ranks.first:
@@ -337,22 +357,31 @@ class _Run:
             "cpu": cpu,
             "metrics": (self.folder / "metrics.jsonl").stat().st_size,
         }
-        torch.save(state, draft / "trainer.pt")
+        states.write(state, draft / "trainer.pt")
         shutil.rmtree(place, ignore_errors=True)
         draft.rename(place)
         for _, old in sorted(self._checkpoints())[: -max(self.config.save.keep, 1)]:
             shutil.rmtree(old)
 
+    def _keep_tokenizer(self, tokenizer: Any) -> None:
+        """Write the tokenizer where it is not there yet, at once and not file by file: a run cannot go on without."""
+        place = self.folder / "tokenizer"
+        if not place.exists():
+            draft = place.with_name(f".{place.name}.{os.getpid()}")
+            tokenizer.save_pretrained(draft)
+            draft.rename(place)
+
     def _restore(self, parts: _Parts, place: Path) -> None:
         parts.engine.load(place)
-        state = torch.load(place / "trainer.pt", weights_only=True)
+        state = states.read(place / "trainer.pt")
         parts.trainer.load_state_dict(state["trainer"])
         self._clock.load_state_dict(state["cpu"])
         self.ranks.wait()
         if not self.ranks.first:
             return
-        with (self.folder / "metrics.jsonl").open("r+b") as file:
-            file.truncate(state["metrics"])
+        path = self.folder / "metrics.jsonl"
+        with path.open("r+b") as file:
+            file.truncate(min(state["metrics"], path.stat().st_size))
 
 
 def _said(config: TrainConfig, worlds: Mapping[str, World]) -> list[str]:

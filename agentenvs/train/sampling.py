@@ -9,6 +9,7 @@ from typing import Any
 from agentenvs.core.streams import Stream, scenario_key
 from agentenvs.core.task import TaskRef
 from agentenvs.train.interfaces import Assignment, Plan, TaskSampler, samplers
+from agentenvs.train.plugins import at_least
 from agentenvs.train.records import Episode
 from agentenvs.train.worlds import WorldConfig
 
@@ -37,8 +38,7 @@ class InOrder(TaskSampler):
 
         def __post_init__(self) -> None:
             """Refuse what makes no sense."""
-            if min(self.groups, self.group_size, self.minibatches, self.epochs) < 1:
-                raise ValueError("groups, group_size, minibatches and epochs are 1 or more")
+            at_least(self, 1, "groups", "group_size", "minibatches", "epochs", "horizon")
 
     config: Config
 
@@ -73,7 +73,8 @@ class InOrder(TaskSampler):
 
     def admit(self, group: Sequence[Episode]) -> bool:
         """See :class:`TaskSampler`."""
-        return not self.config.informative or len({episode.outcome for episode in group}) > 1
+        ended = {episode.outcome for episode in group if episode.lost is None}
+        return not self.config.informative or len(ended) > 1
 
     def state_dict(self) -> dict[str, Any]:
         """See :class:`Plugin`."""

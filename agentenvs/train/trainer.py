@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from agentenvs.core.errors import AgentEnvsError
+from agentenvs.core.errors import ConfigError, ServiceError, UserError
 from agentenvs.core.streams import Stream, scenario_key
 from agentenvs.train.batch import Batch
 from agentenvs.train.config import TrainConfig
@@ -27,7 +27,7 @@ REDRAWS = 4
 """How many times the groups of a step may be drawn again because their outcomes tell nothing."""
 
 
-class DriftError(AgentEnvsError):
+class DriftError(UserError):
     """The sampler and the trainer disagree about the same tokens under the same weights.
 
     Stale weights, a mask that is shifted, another precision or a template that is not exact look like this.
@@ -72,19 +72,20 @@ class Trainer:
         plan = self.pipeline.sampler.plan(self.number)
         self._lag()
         start, sampled = time.perf_counter(), self.rollouts.model_seconds
-        episodes, metrics = self._collect(plan)
+        episodes, played, metrics = self._collect(plan)
+        playable(played)
         metrics["seconds_rollout"] = time.perf_counter() - start
         metrics["seconds_model"] = self.rollouts.model_seconds - sampled
         step = Step(self.number, episodes, metrics)
         kept = [episode for episode in episodes if self._kept(episode)]
-        metrics |= described(episodes) | {"dropped": float(len(episodes) - len(kept))}
+        metrics |= described(played) | {"dropped": float(len(episodes) - len(kept))}
         start = time.perf_counter()
         if kept:
             metrics |= self._learn(kept, plan)
         metrics["seconds_train"] = time.perf_counter() - start
-        self.pipeline.sampler.observe(episodes)
+        self.pipeline.sampler.observe(played)
         if self.pipeline.library is not None:
-            ended = [episode for episode in episodes if episode.lost is None]
+            ended = [episode for episode in played if episode.lost is None]
             metrics["library_version"] = float(self.pipeline.library.learn(ended))
         self.number += 1
         return step
@@ -108,10 +109,15 @@ class Trainer:
             behind = Stream(scenario_key("train", "lag", self.config.seed), f"step {self.number}").below(lag.lag + 1)
         self.engine.use(self.engine.version - behind)
 
-    def _collect(self, plan: Plan) -> tuple[list[Episode], dict[str, float]]:
-        """Play groups until enough are worth training on, or they have been drawn too often."""
+    def _collect(self, plan: Plan) -> tuple[list[Episode], list[Episode], dict[str, float]]:
+        """Play groups until enough are worth training on, or they have been drawn too often.
+
+        Returns:
+            The episodes of groups that are trained on, all that were played, and metrics.
+        """
         sampler = self.pipeline.sampler
         taken: list[Episode] = []
+        every: list[Episode] = []
         groups = drawn = 0
         for _ in range(REDRAWS):
             wanted = plan.groups - groups
@@ -123,12 +129,13 @@ class Trainer:
             )
             self._groups += wanted
             drawn += wanted
+            every += played
             for begin in range(0, len(played), plan.group_size):
                 group = played[begin : begin + plan.group_size]
                 if sampler.admit(group):
                     taken += group
                     groups += 1
-        return taken, {"groups": float(groups), "groups_drawn": float(drawn)}
+        return taken, every, {"groups": float(groups), "groups_drawn": float(drawn)}
 
     def _kept(self, episode: Episode) -> bool:
         fresh = self.engine.version - episode.oldest <= self.config.lag.max_lag
@@ -152,6 +159,12 @@ class Trainer:
         for epoch in range(plan.epochs):
             for part in self._parts(rows, plan.minibatches, epoch):
                 updates.append(self.engine.train(batch, self.pipeline.loss, part, plan.lr_scale))
+        if not np.isfinite(updates[0].metrics["gap"]):
+            raise DriftError(
+                "log-probabilities are no numbers any more",
+                why="the weights are not",
+                fix="lower learner.lr, and resume from the last checkpoint or begin again",
+            )
         if not behind and updates[0].metrics["gap"] > self.config.max_gap:
             raise DriftError(
                 f"sampler and trainer differ by {updates[0].metrics['gap']:.3f} nats a token",
@@ -176,6 +189,24 @@ class Trainer:
         stream.shuffle(shuffled)
         size = -(-len(rows) // count)
         return [sorted(shuffled[begin : begin + size]) for begin in range(0, len(rows), size)]
+
+
+def playable(episodes: Sequence[Episode]) -> None:
+    """Refuse to go on where nothing can be played.
+
+    Raises:
+        ServiceError: All episodes were lost.
+        ConfigError: None had room for a turn.
+    """
+    ended = [episode for episode in episodes if episode.lost is None]
+    if episodes and not ended:
+        raise ServiceError(
+            f"all {len(episodes)} episodes were lost",
+            why=str(episodes[0].lost),
+            fix="see to the environment or its server, then resume the run",
+        )
+    if ended and not any(episode.turns for episode in ended):
+        raise ConfigError("no episode has room for a turn", fix="raise rollout.max_length and slots.max_length")
 
 
 def described(episodes: Sequence[Episode]) -> dict[str, float]:

@@ -22,6 +22,7 @@ from agentenvs.core.task import TaskRef
 from agentenvs.core.trace import StepTrace
 from agentenvs.core.turn import StepResult
 from agentenvs.core.verdict import Ending, Verdict
+from agentenvs.train.plugins import at_least
 
 
 class Player(Protocol):
@@ -64,6 +65,11 @@ class WorldConfig:
     weight: float = 1.0
     url: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Refuse what makes no sense."""
+        at_least(self, 0, "first", "weight")
+        at_least(self, 1, "count")
 
 
 @dataclass(slots=True)

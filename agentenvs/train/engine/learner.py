@@ -24,6 +24,7 @@ from agentenvs.train.engine.packing import MicroBatch, pack
 from agentenvs.train.engine.ranks import Ranks, blocks, whole, within
 from agentenvs.train.engine.slots import restricted
 from agentenvs.train.interfaces import Loss, Tokens, Update
+from agentenvs.train.plugins import at_least
 from agentenvs.train.records import Candidates, Floats
 
 LOGITS = 1 << 24
@@ -53,6 +54,16 @@ class LearnerConfig:
     """Compute activations again on the way back."""
     compile: bool = False
     """Compile the model's blocks (``torch.compile``); on CUDA only."""
+
+    def __post_init__(self) -> None:
+        """Refuse what makes no sense."""
+        at_least(self, 0, "lr", "warmup", "decay", "weight_decay", "clip")
+        at_least(self, 1, "token_budget", "constant_length")
+        first, second = self.betas
+        if not (0 <= first < 1 and 0 <= second < 1):
+            raise ValueError(f"betas are {self.betas}, not two numbers from 0 to below 1")
+        if self.precision not in ("float32", "bfloat16"):
+            raise ValueError(f"precision is {self.precision!r}, not float32 or bfloat16")
 
 
 class Scorer:

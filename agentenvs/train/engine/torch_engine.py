@@ -20,6 +20,7 @@ import torch
 
 from agentenvs.core.errors import ConfigError
 from agentenvs.train.batch import Batch
+from agentenvs.train.engine import states
 from agentenvs.train.engine.decoder import Decoder
 from agentenvs.train.engine.generic import GenericSlots
 from agentenvs.train.engine.learner import Learner, LearnerConfig, Scorer
@@ -28,6 +29,7 @@ from agentenvs.train.engine.ranks import Ranks, optimizer_state, put, put_optimi
 from agentenvs.train.engine.remote import RemoteSlots, ServersConfig, write_weights
 from agentenvs.train.engine.slots import Slots
 from agentenvs.train.interfaces import Draw, Loss, Sampled, Sampling, Update
+from agentenvs.train.plugins import at_least
 from agentenvs.train.records import Candidates, Floats
 
 Weights = dict[str, torch.Tensor]
@@ -46,6 +48,10 @@ class SamplerConfig:
     """Replay the pass over single tokens as a CUDA graph; on CUDA only, for models of Llama's shape."""
     keep_versions: int = 1
     """How many published versions are kept for :meth:`TorchEngine.use`."""
+
+    def __post_init__(self) -> None:
+        """Refuse what makes no sense."""
+        at_least(self, 1, "slots", "max_length", "keep_versions")
 
 
 class TorchEngine:
@@ -221,7 +227,11 @@ class TorchEngine:
     # ---- on disk ---------------------------------------------------------------------------------------------------
 
     def save(self, folder: Path) -> None:
-        """Write weights, optimizer and random states, so that the next step is the same after :meth:`load`."""
+        """Write weights, optimizer and random states, so that the next step is the same after :meth:`load`.
+
+        Raises:
+            DataError: The disk does not take them.
+        """
         state: dict[str, Any] = {
             "model": whole(self.model.state_dict()),
             "optimizer": optimizer_state(self.learner.optimizer),
@@ -234,7 +244,7 @@ class TorchEngine:
         }
         if self.ranks.first:
             folder.mkdir(parents=True, exist_ok=True)
-            torch.save(state, folder / "engine.pt")
+            states.write(state, folder / "engine.pt")
 
     def load(self, folder: Path) -> None:
         """Read what :meth:`save` wrote.
@@ -243,14 +253,12 @@ class TorchEngine:
             ConfigError: It is not there, or of another model.
         """
         path = folder / "engine.pt"
+        state = states.read(path, self.learner.device)
         try:
-            state = torch.load(path, map_location=self.learner.device, weights_only=True)
             put(self.model, state["model"])
             put_optimizer(self.learner.optimizer, state["optimizer"])
-        except FileNotFoundError as error:
-            raise ConfigError(f"{path} is not there", fix="resume from a folder that has a checkpoint") from error
-        except (RuntimeError, KeyError, ValueError, EOFError, IndexError) as error:
-            raise ConfigError(f"{path} is damaged, or of another model", why=str(error).splitlines()[0]) from error
+        except states.DAMAGED as error:
+            raise states.damaged(path, error) from error
         self.learner.step, self.version = state["step"], state["version"]
         self._kept, self._published = state["kept"], OrderedDict(state["published"])
         torch.set_rng_state(state["random"].cpu())

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from agentenvs.train.interfaces import Engine, Signal, signals
 from agentenvs.train.methods import Recipe, recipe
+from agentenvs.train.plugins import at_least
 from agentenvs.train.records import Episode
 
 
@@ -29,6 +30,11 @@ class Overlong(Signal):
         """The most tokens the policy may write in an episode; no penalty where 0."""
         soft: int = 128
         """Over the last so many of them the penalty falls from 0 to -1."""
+
+        def __post_init__(self) -> None:
+            """Refuse what makes no sense."""
+            at_least(self, 0, "limit")
+            at_least(self, 1, "soft")
 
     config: Config
 

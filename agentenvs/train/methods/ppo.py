@@ -17,6 +17,7 @@ import numpy as np
 from agentenvs.train.batch import Array, Batch
 from agentenvs.train.interfaces import Credit, Engine, Signal, credits_, signals
 from agentenvs.train.methods import Recipe, recipe
+from agentenvs.train.plugins import at_least
 from agentenvs.train.records import Episode
 
 if TYPE_CHECKING:
@@ -38,6 +39,11 @@ class CriticSignal(Signal):
         lr: float = 1e-3
         clip: float = 0.2
         epochs: int = 2
+
+        def __post_init__(self) -> None:
+            """Refuse what makes no sense."""
+            at_least(self, 1, "layers", "epochs")
+            at_least(self, 0, "lr", "clip")
 
     config: Config
 

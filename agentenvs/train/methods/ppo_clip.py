@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import torch
 
 from agentenvs.train.interfaces import Loss, Tokens, losses
+from agentenvs.train.plugins import at_least
 
 BOUND = 20.0
 """Log-ratios are kept within it before they are exponentiated."""
@@ -41,6 +42,7 @@ class PPOClip(Loss):
 
         def __post_init__(self) -> None:
             """Refuse what makes no sense."""
+            at_least(self, 0, "low", "high", "cap", "kl")
             if self.dual and self.dual <= 1:
                 raise ValueError("dual must be above 1, or 0 for none")
 

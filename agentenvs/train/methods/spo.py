@@ -5,7 +5,8 @@ read before the episode's own outcome is added. SPO lets evidence fade by ``rho 
 0.96, where D is how far the policy has moved on the scenario's last episode (mean absolute difference of its tokens'
 log-probabilities); advantages are standardised over episodes. SPO++ counts time by published versions: evidence fades
 by 0.875 a version since the weights that made it, so that the order of arrival does not matter; and advantages are
-standardised over tokens, for the loss adds up tokens. Scenarios are drawn by ``sqrt(v (1 - v)) + 0.05``.
+standardised over tokens, for the loss adds up tokens. The papers draw scenarios by ``sqrt(v (1 - v)) + 0.05``; here
+they come in order, and a baseline says something only where they come again (``worlds.NAME.count``).
 
 Sources: Xu and Ding 2025 (Single-stream policy optimization) and the authors' recipe in verl; arXiv 2608.24870.
 """
@@ -25,9 +26,6 @@ from agentenvs.train.records import Episode
 
 HALF = 0.06
 LOWEST, HIGHEST = 0.875, 0.96
-START = 1 / (1 - LOWEST)
-"""The evidence a scenario can have at most while rho is at its lowest."""
-
 
 Last = tuple[list[list[int]], list[list[float]], list[list[list[int] | None] | None]]
 """Of each segment: tokens, their log-probabilities where they are trained on, and what they were sampled among."""
