@@ -154,7 +154,7 @@ class TrainConfig:
 
     def __post_init__(self) -> None:
         """Refuse settings that do not go together."""
-        at_least(self, 0, "seed", "steps", "max_gap")
+        at_least(self, 0, "seed", "steps", "budget_cpu", "max_gap")
         length = self.slots.max_length
         if self.rollout.max_length > length:
             raise ValueError(f"rollout.max_length is {self.rollout.max_length}, above slots.max_length of {length}")

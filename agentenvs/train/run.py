@@ -374,8 +374,11 @@ class _Run:
     def _restore(self, parts: _Parts, place: Path) -> None:
         parts.engine.load(place)
         state = states.read(place / "trainer.pt")
-        parts.trainer.load_state_dict(state["trainer"])
-        self._clock.load_state_dict(state["cpu"])
+        try:
+            parts.trainer.load_state_dict(state["trainer"])
+            self._clock.load_state_dict(state["cpu"])
+        except states.DAMAGED as error:
+            raise states.damaged(place / "trainer.pt", error) from error
         self.ranks.wait()
         if not self.ranks.first:
             return

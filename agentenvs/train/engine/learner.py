@@ -57,7 +57,9 @@ class LearnerConfig:
 
     def __post_init__(self) -> None:
         """Refuse what makes no sense."""
-        at_least(self, 0, "lr", "warmup", "decay", "weight_decay", "clip")
+        at_least(self, 0, "lr", "warmup", "decay", "weight_decay")
+        if self.clip <= 0:
+            raise ValueError(f"clip is {self.clip}: no gradient is left")
         at_least(self, 1, "token_budget", "constant_length")
         first, second = self.betas
         if not (0 <= first < 1 and 0 <= second < 1):
