@@ -19,7 +19,7 @@ from agentenvs.leaderboard.boards import Board
 from agentenvs.leaderboard.bundle import Submission
 from agentenvs.leaderboard.counting import count
 from agentenvs.leaderboard.refusals import Refused
-from agentenvs.leaderboard.schema import receipts
+from agentenvs.leaderboard.schema import entries, receipts
 from agentenvs.leaderboard.store import Entry, Store, opened
 from agentenvs.leaderboard.verifying import Played
 
@@ -122,7 +122,9 @@ def admit_hosted(board: Path, result: HostedRun, receipt: bytes | None) -> str:
 def admit(store: Store, result: HostedRun, receipt: bytes | None) -> str:
     """Like :func:`admit_hosted`, in an opened store."""
     row = row_of(result.board, result.ticket)
+    played = _episodes(result)
     if store.has(result.board, row):
+        _the_same(store, result, row, played)
         return row
     made = _board(result)
     store.make(made, result.board)
@@ -135,12 +137,13 @@ def admit(store: Store, result: HostedRun, receipt: bytes | None) -> str:
             fix="send it to its own board",
         )
     _use(store, result, receipt, row)
-    counted = count(_episodes(result), there, row.encode())
+    counted = count(played, there, row.encode())
     detail: dict[str, JSON] = {
         "told": dict.fromkeys(("agent", "model", "again", "learned", "suite")),  # nobody said
         "ticket": result.ticket,
         "commitment": result.commitment,
         "receipt": None if receipt is None else _readable(receipt),
+        "played": _mark(played),
         "never_opened": sum(one.ending is None for one in result.episodes),
     }
     named = Submission(contestant=result.contestant, agent=getattr(result, "agent", "") or "agent")
@@ -148,6 +151,28 @@ def admit(store: Store, result: HostedRun, receipt: bytes | None) -> str:
     store.insert(result.board, there, Entry(row, "contestant", tier, named, counted, detail=detail))
     store.rank_soon(result.board)
     return row
+
+
+def _mark(played: Sequence[Played]) -> str:
+    return digest([[one.place, one.record, one.ending, one.success, one.turns] for one in played])
+
+
+def _the_same(store: Store, result: HostedRun, row: str, played: Sequence[Played]) -> None:
+    """See that a ticket's row is of this run: a host begun anew with the same secret gives the same names again.
+
+    Raises:
+        Refused: It is another run.
+    """
+    with store.reading() as connection:
+        found = select(entries.c.detail).where(entries.c.board == result.board, entries.c.id == row)
+        detail = json.loads(connection.execute(found).scalar_one())
+    if detail.get("played") != _mark(played):
+        raise Refused(
+            "old-receipt",
+            f"the ticket {result.ticket} has a row of another run",
+            why="a host begun anew with the same secret names its tickets alike, and a ticket is good for one row",
+            fix="host with a new secret, or for a board of another name",
+        )
 
 
 def row_of(board: str, ticket: str) -> str:

@@ -74,6 +74,13 @@ def refused(folder: Path, run: Run, receipt: bytes | None = None) -> Refused:
     return caught.value
 
 
+def test_another_run_of_a_ticket_that_has_a_row(tmp_path: Path):
+    admit_hosted(tmp_path, Run("t1"), None)
+    lost = tuple(Episode(place, success=False, reward=0.0) for place in range(6))
+    found = refused(tmp_path, Run("t1", episodes=lost))
+    assert (found.reason, found.what) == ("old-receipt", "the ticket t1 has a row of another run")
+
+
 def test_an_old_receipt(tmp_path: Path):
     admit_hosted(tmp_path, Run("t1"), b"receipt")
     found = refused(tmp_path, Run("t2", contestant="Mallory"), b"receipt")
