@@ -225,7 +225,7 @@ class RolloutHook(Plugin):
         return said
 
     def after_turn(self, episode: Episode, turn: Turn, observation: Observation) -> None:
-        """Take note of what a turn did; may write its spans and signals."""
+        """Take note of what a turn did; may write its signals."""
 
     def end(self, episode: Episode) -> None:
         """Take note of the end."""

@@ -29,6 +29,7 @@ from agentenvs.harness.model_settings import OpenAISettings
 from agentenvs.harness.openai import OpenAIPolicy
 from agentenvs.harness.stopping import PolicyStop
 from agentenvs.train.engine.shared import SharedSampler
+from agentenvs.train.engine.slots import common
 from agentenvs.train.engine.torch_engine import check_head
 from agentenvs.train.interfaces import Draw, Sampled, Sampling, hooks, wrappers
 from agentenvs.train.models import moved
@@ -197,7 +198,7 @@ class Seat:
         found = sampler.sample(Draw(ids, self._slot, seed, legal))
         line: dict[str, JSON] = {
             "tokens_in": len(ids),
-            "tokens_cached": _common(self._before, ids),
+            "tokens_cached": common(self._before, ids),
             "tokens_out": len(found.ids),
             "ids": list(found.ids),
             "logps": [round(logp, 6) for logp in found.logps],
@@ -368,11 +369,3 @@ def _first(*values: Any) -> Any:
 
 def _joined(*parts: str) -> str:
     return "\n\n".join(part for part in parts if part)
-
-
-def _common(known: Sequence[int], ids: Sequence[int]) -> int:
-    """Return how many tokens two sequences share from the beginning."""
-    return next(
-        (place for place, (one, two) in enumerate(zip(known, ids, strict=False)) if one != two),
-        min(len(known), len(ids)),
-    )

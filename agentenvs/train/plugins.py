@@ -21,7 +21,6 @@ from agentenvs.core.errors import ConfigError
 FIELDS: Mapping[str, str] = {
     "token.logp_mu": "the sampler's log-probability of each sampled token",
     "token.version": "the version of the weights that sampled it",
-    "token.logp_prox": "log-probability under the weights at the start of the update",
     "token.logp_ref": "log-probability under frozen weights",
     "token.logp_teacher": "log-probability under a teacher",
     "token.value": "a critic's value before each token",
@@ -31,7 +30,6 @@ FIELDS: Mapping[str, str] = {
     "turn.facts": "facts observed, used and written",
     "turn.potential": "the potential Φ before and after the turn",
     "turn.admissible": "the legal actions before the turn",
-    "turn.confidence": "what the policy said it believes of success",
     "episode.success": "whether it succeeded",
     "episode.group": "episodes of the same scenario, side by side",
     "episode.baseline": "an expected return, frozen before the episode was sampled",

@@ -10,7 +10,7 @@ Every sampled token keeps the sampler's log-probability and the version of the w
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
@@ -96,8 +96,6 @@ class Turn:
     """Φ before the turn, where the environment has one."""
     next_potential: float | None = None
     admissible: tuple[str, ...] | None = None
-    spans: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """Parts of the turn by name (``think``, ``action``, ``confidence``), as positions in the segment."""
     signals: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -128,7 +126,6 @@ class Episode:
     dispatch_version: int = 0
     """The newest version of the weights when it was begun."""
     finish_version: int = 0
-    labels: Mapping[str, JSON] = field(default_factory=dict)
     env_seconds: float = 0.0
     model_seconds: float = 0.0
     extras: dict[str, Any] = field(default_factory=dict)

@@ -13,7 +13,8 @@ from typing import Any
 import torch
 from transformers import DynamicCache
 
-from agentenvs.train.engine.slots import SlotsBase
+from agentenvs.train.engine.decoder import Decoder
+from agentenvs.train.engine.slots import Slots, SlotsBase
 
 
 class GenericSlots(SlotsBase):
@@ -50,3 +51,10 @@ class GenericSlots(SlotsBase):
         found = body(input_ids=ids, use_cache=True, **{self._argument: cache})
         self._caches[row] = getattr(found, self._argument, None) or cache
         return found.last_hidden_state[:, -1]  # type: ignore[no-any-return]
+
+
+def slots_of(model: torch.nn.Module, slots: int, length: int, *, graphs: bool = False) -> Slots | GenericSlots:
+    """Return the fastest slots that a model fits."""
+    if Decoder.fits(model):
+        return Slots(model, slots, length, graphs=graphs)
+    return GenericSlots(model, slots, length)

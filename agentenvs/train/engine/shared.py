@@ -11,9 +11,7 @@ import threading
 from typing import Any
 
 from agentenvs.core.errors import ServiceError
-from agentenvs.train.engine.decoder import Decoder
-from agentenvs.train.engine.generic import GenericSlots
-from agentenvs.train.engine.slots import Slots
+from agentenvs.train.engine.generic import slots_of
 from agentenvs.train.interfaces import Draw, Sampled, Sampling
 
 
@@ -28,8 +26,7 @@ class SharedSampler:
     """
 
     def __init__(self, model: Any, slots: int, length: int, sampling: Sampling) -> None:
-        kind = Slots if Decoder.fits(model) else GenericSlots
-        self._slots: Slots | GenericSlots = kind(model, slots, length)
+        self._slots = slots_of(model, slots, length)
         self._sampling = sampling
         self._free = list(range(slots))
         self._asked: list[Draw] = []

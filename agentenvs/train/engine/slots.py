@@ -87,10 +87,9 @@ class SlotsBase(ABC):
             raise ConfigError(
                 f"a prefix of {len(draw.ids)} tokens does not fit", fix=f"raise max_length above {self.length}"
             )
-        common = _common(slot.cached, draw.ids)
-        common = min(common, len(draw.ids) - 1)  # the last token is fed again, for its logits
-        del slot.cached[common:]
-        slot.waiting = [int(one) for one in draw.ids[common:]]
+        known = min(common(slot.cached, draw.ids), len(draw.ids) - 1)  # the last is fed again, for its logits
+        del slot.cached[known:]
+        slot.waiting = [int(one) for one in draw.ids[known:]]
         slot.draw, slot.node = draw, 0
         slot.trie = None if draw.legal is None else Trie(draw.legal)
         slot.ids, slot.logps, slot.candidates = [], [], []
@@ -253,7 +252,8 @@ def restricted(logits: Tensor, candidates: Sequence[npt.NDArray[np.int32] | None
     return torch.log_softmax(scaled, dim=-1)
 
 
-def _common(known: Sequence[int], ids: Sequence[int]) -> int:
+def common(known: Sequence[int], ids: Sequence[int]) -> int:
+    """Return how many tokens two sequences share from the beginning."""
     bound = min(len(known), len(ids))
     if list(ids[:bound]) == list(known[:bound]):
         return bound

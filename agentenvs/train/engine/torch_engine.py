@@ -21,8 +21,7 @@ import torch
 from agentenvs.core.errors import ConfigError
 from agentenvs.train.batch import Batch
 from agentenvs.train.engine import states
-from agentenvs.train.engine.decoder import Decoder
-from agentenvs.train.engine.generic import GenericSlots
+from agentenvs.train.engine.generic import GenericSlots, slots_of
 from agentenvs.train.engine.learner import Learner, LearnerConfig, Scorer
 from agentenvs.train.engine.lora import LoraConfig, adapt, merged
 from agentenvs.train.engine.ranks import Ranks, optimizer_state, put, put_optimizer, whole
@@ -104,9 +103,7 @@ class TorchEngine:
     def _made_slots(self) -> Slots | GenericSlots | RemoteSlots:
         sampler, vocabulary = self.config, self._twin.get_output_embeddings().weight.shape[0]
         if not self.servers.urls:
-            if Decoder.fits(self._twin):
-                return Slots(self._twin, sampler.slots, sampler.max_length, graphs=sampler.graphs)
-            return GenericSlots(self._twin, sampler.slots, sampler.max_length)
+            return slots_of(self._twin, sampler.slots, sampler.max_length, graphs=sampler.graphs)
         if sampler.keep_versions > 1:
             raise ConfigError("servers sample with the newest weights alone", fix="leave out slots.keep_versions")
         return RemoteSlots(self.servers, sampler.slots, sampler.max_length, vocabulary)
