@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 from urllib.parse import urlencode
 
-from agentenvs.harness.statistics import PASS_ALL, PASS_AT
+from agentenvs.harness.statistics import PASS_ALL, PASS_AT, one_trial_each
 from agentenvs.view.finding import Found
 from agentenvs.view.index import Index
 from agentenvs_scoring.stats import Interval, smallest_difference, wilson
@@ -99,6 +99,8 @@ class Rate:
     episodes: int
     successes: int
     reward: float = 0.0
+    scenarios: int | None = None
+    """That were played; each episode has its own where None."""
 
     @property
     def rate(self) -> float:
@@ -107,13 +109,20 @@ class Rate:
 
     @property
     def interval(self) -> Interval:
-        """Wilson's interval at 95 %."""
-        return wilson(self.successes, self.episodes)
+        """At 95 %, by :attr:`method`."""
+        if self.scenarios is None:
+            return wilson(self.successes, self.episodes)
+        return one_trial_each(self.successes, self.episodes, self.scenarios)
+
+    @property
+    def method(self) -> str:
+        """Name of the interval: trials of one scenario are no trials of their own."""
+        return "Wilson" if self.scenarios is None else "Wilson, a scenario as one trial"
 
     @property
     def smallest(self) -> float:
-        """The difference that so many episodes an arm can tell apart."""
-        return smallest_difference(self.rate, self.episodes)
+        """The difference that so many scenarios an arm can tell apart."""
+        return smallest_difference(self.rate, self.episodes if self.scenarios is None else self.scenarios)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,14 +143,20 @@ class Whole:
     cost: int | None
 
 
-def whole(index: Index) -> Whole:
-    """Return the numbers of a run."""
-    return index.remembered("whole", lambda: _whole(index))  # type: ignore[no-any-return]
+def scenarios(trials: int) -> str:
+    """Return what counts scenarios in SQL, in words of ours; NULL where each is played once, so that all count."""
+    return "count(DISTINCT split || '/' || \"index\")" if trials > 1 else "NULL"
 
 
-def _whole(index: Index) -> Whole:
+def whole(index: Index, trials: int = 1) -> Whole:
+    """Return the numbers of a run that plays each scenario so many times."""
+    return index.remembered("whole", lambda: _whole(index, trials))  # type: ignore[no-any-return]
+
+
+def _whole(index: Index, trials: int) -> Whole:
     row = index.ask(
-        "SELECT count(*) n, coalesce(sum(success), 0) won, coalesce(sum(turns), 0) turns, avg(reward) reward,"
+        f"SELECT {scenarios(trials)} scenarios, count(*) n,"  # noqa: S608 - see scenarios()
+        " coalesce(sum(success), 0) won, coalesce(sum(turns), 0) turns, avg(reward) reward,"
         " coalesce(sum(invalid), 0) invalid, coalesce(sum(undone), 0) undone,"
         " avg(CASE WHEN success THEN turns END) turns_won,"
         " sum(CASE WHEN success AND par > 0 THEN turns END) * 1.0"
@@ -153,7 +168,7 @@ def _whole(index: Index) -> Whole:
     )[0]
     count = row["n"]
     return Whole(
-        Rate("all", count, row["won"], row["reward"] or 0.0),
+        Rate("all", count, row["won"], row["reward"] or 0.0, row["scenarios"]),
         row["turns"] / count if count else 0.0,
         row["turns_won"],
         row["invalid"] / row["turns"] if row["turns"] else 0.0,
@@ -166,11 +181,11 @@ def _whole(index: Index) -> Whole:
     )
 
 
-def by(index: Index, column: str) -> list[Rate]:
+def by(index: Index, column: str, trials: int = 1) -> list[Rate]:
     """Return rates by family (``kind``), ``difficulty`` or ``ending``, in order of name; unknown last."""
 
     def made() -> list[Rate]:
-        asked = f"SELECT {column}, count(*), sum(success), avg(reward) FROM episodes"  # noqa: S608 - a column of ours
+        asked = f"SELECT {column}, count(*), sum(success), avg(reward), {scenarios(trials)} FROM episodes"  # noqa: S608 - a column of ours
         found = index.ask(f"{asked} GROUP BY 1 ORDER BY {column} IS NULL, 1")
         return [Rate(NONE if name is None else str(name), *rest) for name, *rest in found]
 
@@ -200,24 +215,25 @@ class Page:
     won: int
     number: int
     pages: int
+    scenarios: int | None = None
 
     @property
     def rate(self) -> Rate:
         """Of all that the filter leaves."""
-        return Rate("filtered", self.count, self.won)
+        return Rate("filtered", self.count, self.won, scenarios=self.scenarios)
 
 
-def page(index: Index, asked: Filter, number: int, size: int = ROWS) -> Page:
+def page(index: Index, asked: Filter, number: int, size: int = ROWS, trials: int = 1) -> Page:
     """Return a page of episodes, from 1."""
     where, given = asked.where()
-    counts = f"SELECT count(*), coalesce(sum(success), 0) FROM episodes WHERE {where}"  # noqa: S608 - see where()
-    count, won = index.remembered(("count", where, *given), lambda: tuple(index.ask(counts, *given)[0]))
+    counts = f"SELECT count(*), coalesce(sum(success), 0), {scenarios(trials)} FROM episodes WHERE {where}"  # noqa: S608 - see where()
+    count, won, played = index.remembered(("count", where, *given), lambda: tuple(index.ask(counts, *given)[0]))
     pages = max(-(-count // size), 1)
     number = min(max(number, 1), pages)
     order = ORDERS[asked.order][1]
     rows = f"SELECT * FROM episodes WHERE {where} ORDER BY {order} LIMIT ? OFFSET ?"  # noqa: S608 - see where()
     found = index.ask(rows, *given, size, (number - 1) * size)
-    return Page([dict(row) for row in found], count, won, number, pages)
+    return Page([dict(row) for row in found], count, won, number, pages, played)
 
 
 def beside(index: Index, asked: Filter, number: int) -> tuple[int | None, int | None]:

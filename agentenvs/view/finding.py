@@ -25,7 +25,6 @@ from agentenvs.harness.planfile import PlanFile
 from agentenvs.harness.runs.scanning import TABLE
 from agentenvs.view import files
 from agentenvs.view.index import Index
-from agentenvs_scoring.stats import Interval, wilson
 
 LOOK_SECONDS = 2.0
 ACTIVE_SECONDS = 600.0
@@ -60,6 +59,8 @@ class Facts:
     successes: int | None = None
     manifest: Manifest | None = None
     plan: PlanFile | None = None
+    trials: int = 1
+    """Of each scenario."""
 
     @property
     def player(self) -> str:
@@ -77,11 +78,16 @@ class Facts:
         return self.state in ("running", "open")
 
     @property
-    def interval(self) -> Interval | None:
-        """Wilson's interval of its success rate."""
-        if not self.episodes or self.successes is None or not 0 <= self.successes <= self.episodes:
+    def counted(self) -> bool:
+        """Whether its manifest says how much was won, and what it says can be."""
+        return bool(self.episodes) and self.successes is not None and 0 <= self.successes <= (self.episodes or 0)
+
+    @property
+    def scenarios(self) -> int | None:
+        """That were played, as its manifest counts them; None where each was played once."""
+        if self.trials == 1 or self.manifest is None:
             return None
-        return wilson(self.successes, self.episodes)
+        return min(self.manifest.envs[0].tasks, self.episodes or 0)
 
 
 class Found:
@@ -207,6 +213,7 @@ def _run(folder: Path, *, active: bool) -> Facts:
         "running" if active else "open",
         privileged=plan.agent.privileged,
         plan=plan,
+        trials=entry.trials,
     )
 
 
@@ -229,6 +236,7 @@ def _ended(made: Manifest) -> Facts:
         episodes=made.results.episodes,
         successes=made.results.successes,
         manifest=made,
+        trials=entry.trials,
     )
 
 

@@ -121,10 +121,10 @@ class Pages:
         ready = run.index.follow(WAIT_SECONDS)
         asked = Filter.of(given)
         texts = _texts(run, asked)
-        page = asking.page(run.index, asked, _whole(given.get("page"), 1), rows)
+        page = asking.page(run.index, asked, _whole(given.get("page"), 1), rows, run.facts.trials)
         facts = run.facts
-        whole = asking.whole(run.index)
-        if not ready and facts.episodes is not None and facts.successes is not None and facts.interval:
+        whole = asking.whole(run.index, facts.trials)
+        if not ready and facts.counted:
             whole = _as_counted(whole, facts)
         base = f"/run/{run.name}"
         poll = "700ms" if not ready or texts is not None else _POLL.get(facts.state)
@@ -133,8 +133,8 @@ class Pages:
             "whole": whole,
             "progress": None if ready else run.index.progress,
             "wrong": _wrong(run, ready=ready),
-            "families": asking.by(run.index, "kind"),
-            "difficulties": _known(asking.by(run.index, "difficulty")),
+            "families": asking.by(run.index, "kind", facts.trials),
+            "difficulties": _known(asking.by(run.index, "difficulty", facts.trials)),
             "endings": asking.by(run.index, "ending"),
             "course": asking.course(run.index),
             "asked": asked,
@@ -345,10 +345,10 @@ def _counted(runs: Sequence[Found]) -> dict[str, Rate | None]:
     found: dict[str, Rate | None] = dict.fromkeys(one.name for one in runs)
     for one in runs:
         facts = one.facts
-        if facts.successes is not None and (facts.interval or facts.episodes == 0):
-            found[one.name] = Rate("all", facts.episodes or 0, facts.successes)
+        if facts.successes is not None and (facts.counted or facts.episodes == 0):
+            found[one.name] = Rate("all", facts.episodes or 0, facts.successes, scenarios=facts.scenarios)
     for one in asking.of_time(one for one in runs if one.facts.going):
-        found[one.name] = asking.whole(one.index).rate
+        found[one.name] = asking.whole(one.index, one.facts.trials).rate
     return found
 
 
@@ -358,7 +358,7 @@ def _as_counted(whole: asking.Whole, facts: Facts) -> asking.Whole:
     if made is None or facts.episodes is None or facts.successes is None:
         return whole
     reward = made.results.mean_return_millionths / 1e6
-    rate = Rate("all", facts.episodes, facts.successes, reward)
+    rate = Rate("all", facts.episodes, facts.successes, reward, facts.scenarios)
     return asking.Whole(
         rate, whole.turns, whole.turns_won, made.results.invalid_rate_millionths / 1e6, whole.over_par, whole.failed,
         whole.policy_failed, whole.undone, (None, None), None,
@@ -374,7 +374,7 @@ def _wrong(run: Found, *, ready: bool) -> list[str]:
     if run.index.torn and not facts.going:
         found.append(f"episodes.jsonl ends in half a line of {run.index.torn} bytes.")
     if facts.manifest is not None:
-        counted = asking.whole(run.index).rate
+        counted = asking.whole(run.index, facts.trials).rate
         if (counted.episodes, counted.successes) != (facts.episodes, facts.successes):
             found.append(
                 f"The manifest says {facts.successes} of {facts.episodes} episodes were won; "

@@ -14,6 +14,8 @@ import pytest
 from agentenvs.core import registry
 from agentenvs.harness.compare import compare
 from agentenvs.harness.report import percent, read_run
+from agentenvs.harness.run import RunConfig, evaluate
+from agentenvs.harness.statistics import one_trial_each
 from tests.envs.fixtures import register_fixtures
 from tests.harness.toys import Counter
 from tests.view.conftest import EPISODES
@@ -67,6 +69,17 @@ def test_a_run_says_what_its_folder_holds(site: Site, made: Path) -> None:
         assert f"{kind} {row['episodes']} {percent(row['success_rate'])}" in page.replace(" _", "_").replace("_ ", "_")
     for ending, count in said["endings"].items():
         assert f"{ending} {count}" in page
+
+
+def test_trials_of_a_scenario_are_no_scenarios_of_their_own(view: Callable[..., Site], tmp_path: Path) -> None:
+    run = RunConfig("household", "prior", episodes=8, trials=3, options={"limit": 11}, out=tmp_path / "thrice")
+    evaluate(run)
+    site = view(tmp_path)
+    said = one_trial_each(read_run(tmp_path / "thrice").summary["successes"], 24, 8)
+    shown = f"{100 * said.low:.1f} \u2013 {100 * said.high:.1f} %"
+    page = text_of(site.run("thrice"))
+    assert f"95 % interval, Wilson, a scenario as one trial {shown}" in page
+    assert shown in text_of(site.get("/"))
 
 
 def test_episodes_are_filtered_and_paged(site: Site, made: Path) -> None:

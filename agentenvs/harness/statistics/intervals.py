@@ -187,9 +187,13 @@ def rate_interval(
     count = len(totals)
     if count >= FEWEST_CLUSTERS and not made.empty:
         return Made(made.interval, made.method)
-    won = math.fsum(totals) * count / math.fsum(shares)
-    low, high = wilson(math.floor(won), count).low, wilson(math.ceil(won), count).high
-    return Made(Interval(low, high), "Wilson, a cluster as one trial")
+    return Made(one_trial_each(math.fsum(totals), math.fsum(shares), count), "Wilson, a cluster as one trial")
+
+
+def one_trial_each(won: float, attempts: float, clusters: int) -> Interval:
+    """Return Wilson's interval as if each cluster had been one trial: never too short, and needs totals alone."""
+    share = won * clusters / attempts if attempts else 0.0
+    return Interval(wilson(math.floor(share), clusters).low, wilson(math.ceil(share), clusters).high)
 
 
 def success_interval(attempts: Sequence[tuple[int, int]], key: bytes, *, purpose: str = "success") -> Made:
