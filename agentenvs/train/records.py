@@ -205,7 +205,8 @@ class EpisodeWriter:
             logps: The sampler's log-probabilities, one a token.
             version: Of the weights.
             forced: Tokens after them in the policy's place that were not sampled; not trained on.
-            candidates: Where sampling was constrained: the legal ids of each token, or None where all were.
+            candidates: Where sampling was constrained: the legal ids of each token, or None where all were. A token
+                that alone was legal is no choice, and not trained on.
             trained: Whether the tokens are trained on.
 
         Raises:
@@ -216,10 +217,11 @@ class EpisodeWriter:
         start = len(self._ids)
         self._ids += [int(one) for one in ids]
         self._roles += [int(Role.ACTION)] * len(ids)
-        self._loss += [trained] * len(ids)
+        legal = list(candidates) if candidates is not None else [None] * len(ids)
+        self._loss += [trained and (one is None or len(one) > 1) for one in legal]
         self._logps += [float(one) for one in logps]
         self._versions += [version] * len(ids)
-        self._candidates += list(candidates) if candidates is not None else [None] * len(ids)
+        self._candidates += legal
         turn = Turn(len(self.episode.segments), start, len(self._ids))
         self.append(forced, Role.FORCED)
         self.episode.turns.append(turn)

@@ -58,6 +58,16 @@ def test_a_prompt_that_does_not_extend_opens_a_segment() -> None:
     assert [turn.segment for turn in writer.episode.turns] == [0, 1]
 
 
+def test_a_token_that_alone_was_legal_is_no_choice_and_not_trained_on() -> None:
+    writer = EpisodeWriter(Episode("game", TaskRef("train", 0), 0, 0))
+    writer.prompt([1])
+    legal = [np.array([4, 6], dtype=np.int32), np.array([5], dtype=np.int32), None]
+    writer.sampled([4, 5, 7], [-0.5, 0.0, -0.1], version=0, candidates=legal)
+    (segment,) = writer.finish().segments
+    assert segment.loss_mask.tolist() == [False, True, False, True]
+    assert writer.episode.tokens == 2
+
+
 def test_tokens_without_a_log_probability_are_refused() -> None:
     with pytest.raises(ValueError, match="log-probabilities"):
         written().sampled([1, 2], [0.5], version=0)

@@ -3,7 +3,7 @@
 At each position the tokens that continue some legal sequence are the candidates; the policy's distribution is
 restricted to them and renormalised, and the log-probability that is recorded is that of the restricted choice. So the
 probability of an action is exact: the product over its tokens, summing to one over the legal actions. Where one token
-alone continues, nothing is chosen: its log-probability is 0 and has no gradient, though it counts among the tokens.
+alone continues, nothing is chosen: its log-probability is 0, and it is neither trained on nor counted among what is.
 """
 
 from __future__ import annotations
