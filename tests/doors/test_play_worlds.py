@@ -111,8 +111,8 @@ async def test_a_world_of_ones_own_is_won_by_its_buttons(cli_init):
 def cli_init(tmp_path, monkeypatch, as_before):
     """The world that ``agentenvs init --minimal`` writes."""
     monkeypatch.chdir(tmp_path)
-    subprocess.run([sys.executable, "-m", "agentenvs.cli", "init", "my_world", "--minimal"], check=True)
-    return "./my_world.py"
+    subprocess.run([sys.executable, "-m", "agentenvs.cli", "init", "won_by_hand", "--minimal"], check=True)
+    return "./won_by_hand.py"
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="no curl")

@@ -29,10 +29,11 @@ from hypothesis.stateful import (
 )
 
 from agentenvs.core import registry
+from agentenvs.core.database import Kept
 from agentenvs.core.record import parse_records
 from agentenvs.core.replay import replay
 from agentenvs.core.task import TaskRef
-from agentenvs_servers.journal import opening, operations
+from agentenvs_servers.journal import operations
 from agentenvs_servers.journal.opening import open_journal
 from agentenvs_servers.problems import CATALOGUE
 from tests.envs.fixtures import register_fixtures
@@ -563,7 +564,7 @@ def empty(tmp_path_factory):
     path = tmp_path_factory.mktemp("model") / "journal.db"
     open_journal(str(path)).engine.dispose()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(opening, "_migrate", lambda connection: None)  # it is a copy of this one
+        patch.setattr(Kept, "migrate", lambda kept, connection: None)  # it is a copy of this one
         yield path
 
 

@@ -208,7 +208,7 @@ def test_pages_fit_a_phone(browser: Any, url: str, names: dict[str, str], what: 
     one.page.set_viewport_size({"width": 390, "height": 800})
     page = one.go(addresses(names)[what])
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
-    assert page.locator("header").bounding_box()["height"] < 160
+    assert page.locator("header").bounding_box()["height"] < 220  # a path in it may take another line
     one.context.close()
 
 
