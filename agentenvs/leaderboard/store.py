@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -144,11 +145,11 @@ class Store:
         if self.has(board_id, digest):
             return digest
         board = self._taking(board_id)
-        path = self.keep("inbox", data)
-        try:
+        # A file of its own: somebody else may send the same bundle at this moment.
+        with tempfile.TemporaryDirectory(prefix="agentenvs-bundle-") as folder:
+            path = Path(folder) / f"{digest}.zip"
+            path.write_bytes(data)
             return self.admit_file(board_id, board, path, owner, progress)
-        finally:
-            path.unlink(missing_ok=True)
 
     def admit_file(
         self, board_id: str, board: Board, path: Path, owner: str = "", progress: Progress | None = None
