@@ -59,7 +59,7 @@ def test_a_run_comes_in_once_and_is_shown_as_it_was_counted(either: Store, small
     assert (shown["best"], shown["worst"], shown["attempt"], shown["attempts"]) == (1, 1, 1, 1)
     assert "contact" not in shown
     assert either.bundle_path(row).read_bytes() == data
-    assert not list((either.folder / "inbox").iterdir())
+    assert not list(either.folder.glob("inbox/*"))
     whole = asking.one_entry(either, small.id, row)
     assert sum(family["episodes"] for family in whole["families"]) == small.episodes
     assert (whole["notes_text"], whole["told"]["agent"]) == ("first", "somebody's")
