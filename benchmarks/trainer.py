@@ -4,7 +4,7 @@ Each side, in a process of its own, plays groups of the household for twenty tur
 GRPO on them, with the same model of random weights, the same tokenizer and one thread. A turn is as many tokens as a
 call of the tool ``look`` has, sampled in earnest; then the call stands in their place, on both sides, so that every
 episode has all its turns. TRL gets its tools by ``environment_factory``, and its prompt, tools and all, is ours too.
-Where it is fastest on a CPU was tried: plain ``generate`` with its cache; the paged one needs a GPU.
+It generates with plain ``generate`` and a cache; its paged sampling needs a GPU. Others of its settings were not tried.
 
     AGENTENVS_PEER_TRL=…/bin/python python benchmarks/trainer.py --out trainer.jsonl      # scripts/peers.sh makes it
 
