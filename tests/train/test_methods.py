@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+from agentenvs.core.errors import ConfigError
 from agentenvs.core.trace import Fact
 from agentenvs.train import methods
 from agentenvs.train.batch import Batch
@@ -35,6 +36,7 @@ FIRST = {
     "gigpo",
     "iapo",
     "wpm",
+    "wpm-stream",
     "vetta",
     "spo",
     "spo++",
@@ -141,20 +143,33 @@ def test_group_in_group(by_turns: bool) -> None:
             assert of_turn(batch, index, place) == pytest.approx(outcome + weight * step, abs=1e-5)
 
 
-def test_progress_is_the_discounted_sum_of_shaped_rewards() -> None:
+@pytest.mark.parametrize("over", ["group", "batch"])
+@pytest.mark.parametrize("offset", [0.0, 1.0])
+def test_progress_is_the_discounted_sum_of_shaped_rewards(over: str, offset: float) -> None:
     batch = batch_of(3)
+    batch.episodes[1].ending = "truncated"  # and it keeps what it has reached
+    batch.episodes[1].turns[-1].next_potential = -0.5
     gamma, rho = 0.99, 0.95
-    credited("progress", batch, gamma=gamma, rho=rho)
+    credited("progress", batch, gamma=gamma, rho=rho, over=over, offset=offset)
     togo: dict[tuple[int, int], float] = {}
     for index, episode in enumerate(batch.episodes):
-        shaped = [t.reward + gamma * (t.next_potential or 0.0) - (t.potential or 0.0) for t in episode.turns]
+        worths = [offset + (t.potential or 0.0) for t in episode.turns]
+        worths.append(0.0 if episode.ending == "terminated" else offset + (episode.turns[-1].next_potential or 0.0))
+        shaped = [t.reward + gamma * worths[place + 1] - worths[place] for place, t in enumerate(episode.turns)]
         for place in range(len(shaped)):
             togo[index, place] = sum((gamma * rho) ** (k - place) * shaped[k] for k in range(place, len(shaped)))
     for index, episode in enumerate(batch.episodes):
-        mine = [value for (k, _), value in togo.items() if batch.episodes[k].group == episode.group]
+        group = [k for k, one in enumerate(batch.episodes) if over == "batch" or one.group == episode.group]
+        mine = [value for (k, _), value in togo.items() if k in group]
         mean, sd = float(np.mean(mine)), float(np.std(mine, ddof=1))
         for place in range(len(episode.turns)):
             assert of_turn(batch, index, place) == pytest.approx((togo[index, place] - mean) / (sd + 1e-6), abs=1e-4)
+
+
+def test_progress_has_no_other_baseline_than_group_and_batch() -> None:
+    with pytest.raises(ConfigError, match="over is 'group' or 'batch', not 'world'"):
+        credits_.make("progress", {"over": "world"})
+    assert "episode.group" not in credits_.make("progress", {"over": "batch"}).required()
 
 
 def test_progress_telescopes_to_the_outcome_where_nothing_is_forgotten() -> None:

@@ -5,6 +5,10 @@ telescope and nothing but the outcome is left (Ng, Harada and Russell 1999); wit
 keeps a weight. ``G`` is standardised over all turns of the group (arXiv 2610.09560). The paper's potential is a ladder
 of milestones that a model judges; here it is the environment's own, exact one. It is 0 where an episode has ended by
 itself, as shaping wants it; where it was cut, it is what it was.
+
+``wpm-stream`` is ours: one episode a scenario. An exact potential tells good turns from bad ones without others of the
+same scenario to hold them against, so a batch can hold as many scenarios as it has episodes, and its gradient is less
+noisy for it. All turns of the batch are each other's baseline.
 """
 
 from __future__ import annotations
@@ -21,19 +25,19 @@ from agentenvs.train.records import Episode
 EPSILON = 1e-6
 
 
-def shaped(episode: Episode, gamma: float) -> Array:
-    """Return the reward of each turn with the difference of potentials; shape ``(turns,)``."""
+def shaped(episode: Episode, gamma: float, offset: float = 0.0) -> Array:
+    """Return the reward of each turn with the difference of ``offset + Phi``; shape ``(turns,)``."""
     found = np.zeros(len(episode.turns))
     for place, turn in enumerate(episode.turns):
         last = place == len(episode.turns) - 1
-        ahead = 0.0 if last and episode.ending == "terminated" else (turn.next_potential or 0.0)
-        found[place] = turn.reward + gamma * ahead - (turn.potential or 0.0)
+        ahead = 0.0 if last and episode.ending == "terminated" else offset + (turn.next_potential or 0.0)
+        found[place] = turn.reward + gamma * ahead - offset - (turn.potential or 0.0)
     return found
 
 
 @credits_.register
 class Progress(Credit):
-    """Returns of turns over shaped rewards, against the group's turns."""
+    """Returns of turns over shaped rewards, against the group's turns or the batch's."""
 
     name = "progress"
     needs = frozenset(("episode.group", "turn.potential"))
@@ -45,22 +49,41 @@ class Progress(Credit):
 
         gamma: float = 0.99
         rho: float = 0.95
+        """What is kept of the next turn's return, beside gamma."""
+        offset: float = 0.0
+        """Added to the potential of every state but the end. Where the potential counts what is left to do, from -1 to
+        0, an offset of 1 makes it what the state is worth, so that success is not a leap beside the turns before it."""
         deviation: bool = True
+        """Whether returns are divided by their standard deviation."""
+        over: str = "group"
+        """Whose turns are the baseline: those of the ``group``, or of the whole ``batch``."""
+
+        def __post_init__(self) -> None:
+            """Refuse what makes no sense."""
+            if self.over not in ("group", "batch"):
+                raise ValueError(f"over is 'group' or 'batch', not {self.over!r}")
 
     config: Config
 
+    def required(self) -> frozenset[str]:
+        """See :class:`Plugin`."""
+        return self.needs if self.config.over == "group" else self.needs - {"episode.group"}
+
     def apply(self, batch: Batch) -> None:
         """See :class:`Credit`."""
-        gamma, rho = self.config.gamma, self.config.rho
-        for group in batch.groups():
-            returns = {index: returns_to_go(shaped(batch.episodes[index], gamma), gamma * rho) for index in group}
-            values = np.concatenate([returns[index] for index in group])
+        for members in batch.groups() if self.config.over == "group" else [list(range(len(batch.episodes)))]:
+            returns = {index: self._returns(batch.episodes[index]) for index in members}
+            values = np.concatenate([returns[index] for index in members])
             if not len(values):
                 continue
             mean = float(values.mean()) if len(values) > 1 else 0.0
             divisor = spread(values) + EPSILON if self.config.deviation else 1.0
-            for index in group:
+            for index in members:
                 batch.paint(index, (returns[index] - mean) / divisor)
+
+    def _returns(self, episode: Episode) -> Array:
+        gamma = self.config.gamma
+        return returns_to_go(shaped(episode, gamma, self.config.offset), gamma * self.config.rho)
 
 
 recipe(
@@ -70,6 +93,17 @@ recipe(
         source="arXiv 2610.09560, from its description; Ng, Harada and Russell 1999 for the potentials",
         provenance="described",
         credits=(("progress", {}),),
+        aggregation="token-mean",
+    )
+)
+recipe(
+    Recipe(
+        name="wpm-stream",
+        title="WPM with exact potentials, one episode a scenario",
+        source="our own variant of wpm",
+        provenance="like",
+        credits=(("progress", {"gamma": 1.0, "rho": 0.8, "offset": 1.0, "over": "batch"}),),
+        sampler=("in-order", {"group_size": 1, "groups": 128}),
         aggregation="token-mean",
     )
 )
