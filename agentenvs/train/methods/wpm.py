@@ -102,7 +102,7 @@ recipe(
         title="WPM with exact potentials, one episode a scenario",
         source="our own variant of wpm",
         provenance="like",
-        credits=(("progress", {"gamma": 1.0, "rho": 0.6, "offset": 1.0, "over": "batch"}),),
+        credits=(("progress", {"gamma": 1.0, "rho": 0.8, "offset": 1.0, "over": "batch"}),),
         sampler=("in-order", {"group_size": 1, "groups": 128}),
         aggregation="token-mean",
     )
