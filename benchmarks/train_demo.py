@@ -3,8 +3,8 @@
     make train-demo                                             # one seed
     python benchmarks/train_demo.py --seeds 0,1,2 --picture docs/images/train-demo.svg
 
-Each seed is a run of its own, one after the other, two threads each; the same command goes on where it was stopped. At
-the end the clone and the policy of the last step, not of the best, are held against each other on the same held-out
+Each seed is a run of its own, two side by side, one thread each; the same command goes on where it was stopped. At the
+end the clone and the policy of the last step, not of the best, are held against each other on the same held-out
 scenarios, with intervals: reached is a gain of 20 points whose two intervals lie apart. With --one-clone every seed
 begins from the clone of the first. It writes report.md, report.json and curve.svg.
 """
@@ -128,7 +128,7 @@ def main() -> None:
     parser.add_argument("--set", dest="changes", action="append", default=[], metavar="TABLE.NAME=VALUE")
     parser.add_argument("--out", type=Path, default=Path("runs/train-demo"))
     parser.add_argument("--seeds", default="0", help="with commas")
-    parser.add_argument("--jobs", type=int, default=1, help="runs side by side")
+    parser.add_argument("--jobs", type=int, default=2, help="runs side by side")
     parser.add_argument("--one-clone", action="store_true", help="every seed begins from the clone of the first")
     parser.add_argument("--picture", type=Path, help="write the curve here too")
     asked = parser.parse_args()
