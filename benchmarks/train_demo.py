@@ -3,10 +3,10 @@
     make train-demo                                             # one seed
     python benchmarks/train_demo.py --seeds 0,1,2 --picture docs/images/train-demo.svg
 
-Each seed is a run of its own, two side by side, one thread each; the same command goes on where it was stopped. At the
-end the clone and the policy of the last step, not of the best, are held against each other on the same held-out
-scenarios, with intervals: reached is a gain of 20 points whose two intervals lie apart. With --one-clone every seed
-begins from the clone of the first. It writes report.md, report.json and curve.svg.
+Each seed is a run of its own, of two processes (torchrun) with a thread each; the same command goes on where it was
+stopped. At the end the clone and the policy of the last step, not of the best, are held against each other on the same
+held-out scenarios, with intervals: reached is a gain of 20 points whose two intervals lie apart. With --one-clone every
+seed begins from the clone of the first. It writes report.md, report.json and curve.svg.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ AIM = 0.2
 """The gain that is aimed at."""
 
 
-def cells(config: TrainConfig, seeds: Sequence[int], start: Path | None) -> list[series.Cell]:
+def cells(config: TrainConfig, seeds: Sequence[int], ranks: int, start: Path | None) -> list[series.Cell]:
     """Return a run a seed: cloned by itself, or beginning from a clone that is there."""
     if start is not None:
         model = replace(config.model, folder=str((start / "model").resolve()))
         config = replace(config, model=model, clone=CloneConfig())
-    return [series.Cell(f"seed-{seed}", replace(config, seed=seed, name=f"seed-{seed}")) for seed in seeds]
+    return [series.Cell(f"seed-{seed}", replace(config, seed=seed, name=f"seed-{seed}"), ranks) for seed in seeds]
 
 
-def clone(config: TrainConfig, seed: int) -> series.Cell:
+def clone(config: TrainConfig, seed: int, ranks: int) -> series.Cell:
     """Return a run that clones, and does no more."""
     evaluation = replace(config.evaluation, start=False)
-    return series.Cell("clone", replace(config, name="clone", seed=seed, steps=0, evaluation=evaluation))
+    return series.Cell("clone", replace(config, name="clone", seed=seed, steps=0, evaluation=evaluation), ranks)
 
 
 def found(folder: Path) -> dict[str, Any]:
@@ -128,7 +128,8 @@ def main() -> None:
     parser.add_argument("--set", dest="changes", action="append", default=[], metavar="TABLE.NAME=VALUE")
     parser.add_argument("--out", type=Path, default=Path("runs/train-demo"))
     parser.add_argument("--seeds", default="0", help="with commas")
-    parser.add_argument("--jobs", type=int, default=2, help="runs side by side")
+    parser.add_argument("--ranks", type=int, default=2, help="processes that train a run together")
+    parser.add_argument("--jobs", type=int, default=1, help="runs side by side")
     parser.add_argument("--one-clone", action="store_true", help="every seed begins from the clone of the first")
     parser.add_argument("--picture", type=Path, help="write the curve here too")
     asked = parser.parse_args()
@@ -136,9 +137,9 @@ def main() -> None:
     seeds = [int(seed) for seed in asked.seeds.split(",")]
     failed: dict[str, str] = {}
     if asked.one_clone:
-        failed = series.play([clone(config, seeds[0])], asked.out, 1, say)
+        failed = series.play([clone(config, seeds[0], asked.ranks)], asked.out, 1, say)
     if not failed:
-        runs = cells(config, seeds, asked.out / "clone" if asked.one_clone else None)
+        runs = cells(config, seeds, asked.ranks, asked.out / "clone" if asked.one_clone else None)
         failed = series.play(runs, asked.out, asked.jobs, say)
     if failed:
         raise SystemExit("\n".join(f"{name} failed: {why}" for name, why in failed.items()))

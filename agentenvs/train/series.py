@@ -45,6 +45,8 @@ class Cell:
 
     name: str
     config: TrainConfig
+    ranks: int = 1
+    """Processes that train it together, under torchrun."""
 
 
 @dataclass(slots=True)
@@ -120,7 +122,7 @@ def _start(cell: Cell, folder: Path) -> _Running | None:
         }
         # The lock is inherited, and held until the process has ended.
         process = subprocess.Popen(  # noqa: S603 - our own verb
-            [sys.executable, "-m", "agentenvs.cli", "train", "--resume", str(folder)],
+            [sys.executable, *_together(cell.ranks), "-m", "agentenvs.cli", "train", "--resume", str(folder)],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -128,6 +130,12 @@ def _start(cell: Cell, folder: Path) -> _Running | None:
             pass_fds=(lock.fileno(),),
         )
     return _Running(cell, folder, process)
+
+
+def _together(ranks: int) -> list[str]:
+    if ranks == 1:
+        return []
+    return ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)]
 
 
 def _locked(file: IO[bytes]) -> bool:
