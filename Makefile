@@ -22,7 +22,7 @@ $(VENV)/.stamp: pyproject.toml scripts/venv.sh
 demo: $(VENV)/.stamp  ## start a server and watch three players on it: a table and a report with pictures
 	@sh scripts/demo.sh $(BIN) runs/demo $(if $(DATA),--data "$(DATA)")
 
-train-demo: $(VENV)/.stamp  ## clone an expert, let the clone learn by reinforcement: a table and a curve, in about 20 minutes
+train-demo: $(VENV)/.stamp  ## clone an expert, let the clone learn by reinforcement: a table and a curve, in under 20 minutes on two cores
 	@$(BIN)/python -c 'import torch, transformers' 2>/dev/null || $(BIN)/python -m pip install -e '.[train]'
 	$(BIN)/python benchmarks/train_demo.py $(ARGS)
 

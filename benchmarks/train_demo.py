@@ -102,8 +102,7 @@ def markdown(config: TrainConfig, results: Sequence[dict[str, Any]]) -> str:
     return (
         f"Held-out success in percent, actions sampled: {config.evaluation.count} scenarios of "
         f"{config.evaluation.split}, each once, the same for all; {world.env}, {dict(world.options)}; method "
-        f"{config.method}, {config.budget_cpu:g} CPU seconds of steps. 95 % intervals: Wilson; of the paired "
-        "difference, Bonett and Price.\n\n"
+        f"{config.method}. 95 % intervals: Wilson; of the paired difference, Bonett and Price.\n\n"
         "| seed | clone | last policy | points gained | steps | CPU seconds: clone + steps |\n"
         f"|--:|--:|--:|--:|--:|--:|\n{rows}\n\n{verdict(results)}\n"
     )
