@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -14,7 +15,7 @@ from agentenvs.core.errors import ConfigError
 _WIDTH, _HEIGHT = 720, 260
 _LEFT, _RIGHT, _TOP, _BOTTOM = 56, 150, 14, 34
 _COLOURS = ("#2f62b5", "#b3432b", "#1d7f5c", "#8a5cb8", "#c08a1e")
-_TICKS = 4
+_TICKS = 5
 
 SHOWN: Mapping[str, Sequence[str]] = {
     "Success": ("success", "eval_success"),
@@ -114,15 +115,25 @@ class _Scale:
     def axes(self, across: str) -> list[str]:
         bottom, right = _HEIGHT - _BOTTOM, _WIDTH - _RIGHT
         parts = [f'<path d="M{_LEFT},{_TOP}V{bottom}H{right}" fill="none" stroke="#333"/>']
-        for tick in range(_TICKS + 1):
-            share = tick / _TICKS
-            value, step = self.low + share * (self.high - self.low), self.left + share * (self.right - self.left)
-            parts.append(
-                f'<text x="{_LEFT - 6}" y="{self.y(value) + 4:.1f}" text-anchor="end">{value:.3g}</text>'
-                f'<text x="{self.x(step):.1f}" y="{bottom + 16}" text-anchor="middle">{step:.4g}</text>'
-            )
+        parts += [
+            f'<text x="{_LEFT - 6}" y="{self.y(value) + 4:.1f}" text-anchor="end">{value:.4g}</text>'
+            for value in _ticks(self.low, self.high)
+        ]
+        parts += [
+            f'<text x="{self.x(value):.1f}" y="{bottom + 16}" text-anchor="middle">{value:.6g}</text>'
+            for value in _ticks(self.left, self.right)
+        ]
         parts.append(f'<text x="{(_LEFT + right) / 2}" y="{bottom + 30}" text-anchor="middle">{escape(across)}</text>')
         return parts
+
+
+def _ticks(low: float, high: float) -> list[float]:
+    """Return round numbers between two others, at most ``_TICKS`` and one."""
+    rough = (high - low) / _TICKS
+    size = float("1e" + f"{rough:e}".partition("e")[2])
+    step = next(size * times for times in (1, 2, 2.5, 5, 10) if size * times >= rough * (1 - 1e-9))
+    first = math.ceil(low / step - 1e-9)
+    return [number * step for number in range(first, math.floor(high / step + 1e-9) + 1)]
 
 
 def _drawn(curve: Curve, scale: _Scale, colour: str, number: int) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -15,7 +16,7 @@ from agentenvs.train.engine.decoder import Cache, Decoder
 from agentenvs.train.engine.graphs import STEP, reach_of
 from agentenvs.train.engine.learner import LearnerConfig
 from agentenvs.train.engine.torch_engine import SamplerConfig, TorchEngine
-from agentenvs.train.picture import report
+from agentenvs.train.picture import Curve, report, svg
 from agentenvs.train.run import resume, train
 from tests.train.games import tiny
 from tests.train.test_run import lines, small
@@ -102,3 +103,10 @@ def test_a_run_that_goes_on_shows_each_step_once(tmp_path: Path) -> None:
     read = EventAccumulator(str(tmp_path / "run" / "tensorboard"))
     read.Reload()
     assert [event.step for event in read.Scalars("step/success")] == [0, 1, 2, 3]
+
+
+def test_a_picture_counts_in_round_numbers() -> None:
+    drawn = svg([Curve("one", [(0.0, 0.1), (1338.0, 0.6269)])], "success")
+    found = re.findall(r">([\d.]+)</text>", drawn)
+    assert found == ["0", "0.2", "0.4", "0.6", "0", "500", "1000"]
+    assert svg([Curve("flat", [(3.0, 0.0)])], "success")  # nothing to measure by
